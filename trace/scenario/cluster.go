@@ -165,15 +165,11 @@ func (y *doc) cluster(c *Cluster, root *reader.Node) {
 }
 
 func (y *doc) node(c *Cluster, v *reader.Node, names *[]copied, groups map[string]bool) {
-	n, count := ClusterNode{Cores: 1, Speed: 1}, 1.0
+	n, count := ClusterNode{Cores: 1, Speed: 1}, 1
 	positive := func(x float64) bool { return x >= leastCores && x <= reader.MaxCores }
 	if !y.keyed(v, "a node", []yamlKey{
 		{"name", y.string(&n.Name)},
-		{"count", y.number(&count, "count", func(x float64) bool {
-			return x >= 1 && x <= maxNodes &&
-				x == float64(int(x))
-		},
-			fmt.Sprintf("a whole number from 1 to %d", maxNodes))},
+		{"count", y.count(&count, "count", 1, maxNodes)},
 		{"cores", func(v *reader.Node) {
 			ends := y.ends(v)
 			low, err := reader.Number(ends[0])
@@ -217,12 +213,12 @@ func (y *doc) node(c *Cluster, v *reader.Node, names *[]copied, groups map[strin
 			n.Name)
 	}
 	groups[n.Group] = true
-	if len(c.Nodes)+int(count) > maxNodes {
+	if len(c.Nodes)+count > maxNodes {
 		y.Faults.Fail("too-many", y.Line(v), "", "more than %d nodes", maxNodes)
 		y.Stop()
 		return
 	}
-	all := copied{n.Name, int(count), y.Line(v)}
+	all := copied{n.Name, count, y.Line(v)}
 	*names = append(*names, all)
 	y.keep(all.copies*(nodeKept+len(n.Name)), v)
 	c.Nodes = slices.Grow(c.Nodes, all.copies)

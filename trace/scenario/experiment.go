@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"fmt"
 	"io"
 	"maps"
 	"math"
@@ -10,9 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"gantry/trace/spelling"
-
 	"gantry/trace/reader"
+	"gantry/trace/spelling"
 )
 
 // Experiment is an experiment file: which runs there are, over all combinations of the values of its factors.
@@ -161,7 +159,7 @@ type variant struct {
 func (y *doc) variant(v *reader.Node, what string) *variant {
 	out := &variant{}
 	y.keyed(v, what, []yamlKey{
-		{"repetitions", y.wholeNumber(&out.repetitions, "repetitions", maxRepetitions)},
+		{"repetitions", y.count(&out.repetitions, "repetitions", 1, maxRepetitions)},
 		{"factors", func(v *reader.Node) { out.factors = y.factors(v) }},
 		{"search", func(v *reader.Node) { out.search = y.search(v) }},
 		{"seed", y.seed(&out.seed)},
@@ -227,14 +225,14 @@ func (y *doc) experiment(x *Experiment, root *reader.Node, quick bool, reading s
 		{"time_scale", one("time_scale")},
 		{"size_scale", one("size_scale")},
 		{"runtime", y.string(&x.Runtime)},
-		{"repetitions", y.wholeNumber(&x.Repetitions, "repetitions", maxRepetitions)},
+		{"repetitions", y.count(&x.Repetitions, "repetitions", 1, maxRepetitions)},
 		{"seed", y.seed(&x.Seed)},
 		{"keep", func(v *reader.Node) { x.Kept = *y.kept(v) }},
 		{"limit", func(v *reader.Node) {
 			events := int(x.Events)
 			y.keyed(v, "limit", []yamlKey{
-				{"in_system", y.wholeNumber(&x.InSystem, "in_system", math.MaxInt32)},
-				{"events", y.wholeNumber(&events, "events", 1e15)},
+				{"in_system", y.count(&x.InSystem, "in_system", 1, math.MaxInt32)},
+				{"events", y.count(&events, "events", 1, 1e15)},
 				{"busy", y.number(&x.Busy, "busy", func(x float64) bool { return x >= 0 && x <= 1e6 },
 					"a number of cores from 0 to 1e6")},
 			})
@@ -428,13 +426,4 @@ func (y *doc) factorName(name string, line int) bool {
 	y.Faults.Fail("unknown-key", line, "", "unknown factor %q; %s", name,
 		spelling.Hint(name, append(known, "policy.PARAMETER", "workload.KEY")))
 	return false
-}
-
-func (y *doc) wholeNumber(to *int, what string, most float64) func(*reader.Node) {
-	return func(v *reader.Node) {
-		x := float64(*to)
-		y.number(&x, what, func(x float64) bool { return x >= 1 && x <= most && x == math.Trunc(x) },
-			fmt.Sprintf("a whole number from 1 to %.0f", most))(v)
-		*to = int(x)
-	}
 }

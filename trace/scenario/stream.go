@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -540,36 +541,30 @@ func (y *doc) deadlines(s *Stream, v *reader.Node) {
 
 // factorRange reads "2", "1.5..4" or [1.5, 4].
 func (y *doc) factorRange(to *[2]float64, what string) func(*reader.Node) {
+	return between(y, to, what, reader.Number, 1e6,
+		"a number above 0 and up to 1000000, such as 2, or a range such as 1.5..4")
+}
+
+// durations reads "1h", "1h..3h" or [1h, 3h].
+func (y *doc) durations(to *[2]time.Duration, what string) func(*reader.Node) {
+	return between(y, to, what, reader.Duration, reader.MaxTime,
+		"a duration above 0 and up to 876000h, such as 1h, or a range such as 1h..3h")
+}
+
+// between reads a range of values above 0 and up to most.
+func between[T float64 | time.Duration](y *doc, to *[2]T, what string, read func(string) (T, error), most T,
+	must string) func(*reader.Node) {
 	return func(v *reader.Node) {
 		for i, text := range y.ends(v) {
-			x, err := reader.Number(text)
-			if err != nil || !(x > 0 && x <= 1e6) {
-				y.Faults.Fail("bad-number", y.Line(v), "", "%s has to be a number above 0 and up to 1000000, such as "+
-					"2, or a range such as 1.5..4", what)
+			x, err := read(text)
+			if err != nil || x <= 0 || x > most {
+				y.Faults.Fail("bad-number", y.Line(v), "", "%s has to be %s", what, must)
 				return
 			}
 			to[i] = x
 		}
 		if to[1] < to[0] {
 			y.Faults.Fail("bad-number", y.Line(v), "", "%s: the range ends before it begins", what)
-		}
-	}
-}
-
-// durations reads "1h", "1h..3h" or [1h, 3h].
-func (y *doc) durations(to *[2]time.Duration, what string) func(*reader.Node) {
-	return func(v *reader.Node) {
-		for i, text := range y.ends(v) {
-			x, err := reader.Duration(text)
-			if err != nil || x <= 0 {
-				y.Faults.Fail("bad-duration", y.Line(v), "",
-					"%s has to be a duration above 0 and up to 876000h, such as 1h, or a range such as 1h..3h", what)
-				return
-			}
-			to[i] = x
-		}
-		if to[1] < to[0] {
-			y.Faults.Fail("bad-duration", y.Line(v), "", "%s: the range ends before it begins", what)
 		}
 	}
 }
@@ -625,13 +620,11 @@ func readTimes(path string, column int) (out []time.Duration, err error) {
 // count reads a whole number into to.
 func (y *doc) count(to *int, what string, least, most int) func(*reader.Node) {
 	return func(v *reader.Node) {
-		n, err := strconv.Atoi(y.Text(v))
-		if err != nil || n < least || n > most {
-			y.Faults.Fail("bad-number", y.Line(v), "", "%s is %q, but has to be a whole number from %d to %d", what,
-				y.Text(v), least, most)
-			return
-		}
-		*to = n
+		x := float64(*to)
+		y.number(&x, what, func(x float64) bool {
+			return x >= float64(least) && x <= float64(most) && x == math.Trunc(x)
+		}, fmt.Sprintf("a whole number from %d to %d", least, most))(v)
+		*to = int(x)
 	}
 }
 
