@@ -50,6 +50,7 @@ type bar struct {
 	outcome                      string
 	open                         bool // it is under way
 	away                         [][2]int64
+	merged                       bool // with narrow ones after it, for a picture
 }
 
 func (b *bar) failed() bool { return b.outcome != "" && b.outcome != "ok" && b.outcome != "preempted" }
@@ -262,35 +263,15 @@ func (l *lanes) Plot(c draw.Canvas, p *plot.Plot) {
 	tall := (y(0) - y(-1)).Points()
 	room := vg.Points(min(3, tall*0.22)) // below a bar, for the plan
 	edged := tall >= 5
-	type run struct {
-		from, to vg.Length
-		color    color.RGBA
-	}
-	pending := map[int]run{} // by row: bars that are too narrow to be distinguished are one
 	fill := func(from, to vg.Length, row int, colour color.RGBA) {
 		top, bottom := y(float64(-row))-vg.Points(min(1, tall*0.1)), y(float64(-row-1))+room
 		c.FillPolygon(colour, []vg.Point{{X: from, Y: bottom}, {X: to, Y: bottom}, {X: to, Y: top}, {X: from, Y: top}})
 	}
-	const thin = 0.25 // points
-	for i := range l.bars {
-		b := &l.bars[i]
-		from, to, colour := at(b.from), at(b.to), l.colours.of(l.Timeline, b)
-		if w := (to - from).Points(); w < 4*thin && !b.failed() {
-			last, some := pending[b.row]
-			if some && last.color == colour && (from-last.to).Points() < thin {
-				last.to = max(last.to, to)
-				pending[b.row] = last
-				continue
-			}
-			if some {
-				fill(last.from, max(last.to, last.from+thin), b.row, last.color)
-			}
-			pending[b.row] = run{from, to, colour}
+	for _, b := range l.apart(at) {
+		from, to, colour := at(b.from), at(b.to), l.colours.of(l.Timeline, &b)
+		if b.merged {
+			fill(from, max(to, from+thin), b.row, colour)
 			continue
-		}
-		if last, some := pending[b.row]; some {
-			fill(last.from, max(last.to, last.from+thin), b.row, last.color)
-			delete(pending, b.row)
 		}
 		began := to
 		if b.started >= 0 {
@@ -324,18 +305,34 @@ func (l *lanes) Plot(c draw.Canvas, p *plot.Plot) {
 			c.FillText(style, vg.Point{X: from + (to-from)/2, Y: bottom + room + (top-bottom-room)/2}, name)
 		}
 	}
-	for row, last := range pending {
-		fill(last.from, max(last.to, last.from+thin), row, last.color)
-	}
 	if l.colours.byFlow {
 		for i, f := range l.flows {
 			if f.Due >= 0 && at(f.Due) <= c.Max.X {
-				style := draw.LineStyle{Color: colourOf(slices.Index(l.colours.names, f.Name)), Width: vg.Points(1.2),
-					Dashes: []vg.Length{vg.Points(4), vg.Points(2)}, DashOffs: vg.Points(float64(2 * i))}
+				style := dueLine
+				style.Color, style.DashOffs = colourOf(slices.Index(l.colours.names, f.Name)), vg.Points(float64(2*i))
 				c.StrokeLine2(style, at(f.Due), c.Min.Y, at(f.Due), c.Max.Y)
 			}
 		}
 	}
+}
+
+// thin is the least width of a bar, in points.
+const thin = 0.25
+
+// apart are the bars, of which those that are too narrow to be distinguished are one.
+func (l *lanes) apart(at func(ns int64) vg.Length) (out []bar) {
+	last := map[int]int{} // of each row, in out
+	for _, b := range l.bars {
+		b.merged = at(b.to)-at(b.from) < 4*thin && !b.failed()
+		if i, ok := last[b.row]; ok && b.merged && out[i].merged && at(b.from)-at(out[i].to) < thin &&
+			l.colours.of(l.Timeline, &out[i]) == l.colours.of(l.Timeline, &b) {
+			out[i].to = max(out[i].to, b.to)
+			continue
+		}
+		last[b.row] = len(out)
+		out = append(out, b)
+	}
+	return out
 }
 
 // fitting is a name that has room in a bar, or nothing.
@@ -385,13 +382,6 @@ func (p *painter) timelines(all []*Timeline) {
 	for i, name := range s.names {
 		f.name(shortened(name), solid{colourOf(i)})
 	}
-	for _, t := range all {
-		other := func(b *bar) bool { return s.of(t, b) == grey }
-		if slices.ContainsFunc(t.bars, func(b bar) bool { return other(&b) }) {
-			f.name("other types", solid{grey})
-			break
-		}
-	}
 	f.marks(all, s)
 	f.height = max(f.height, f.legend.Rectangle(draw.Canvas{}).Size().Y)
 	data := [][]string{{"series", "node", "workflow", "task", "type", "ordered_s", "started_s", "ended_s",
@@ -423,29 +413,35 @@ func (t *Timeline) row(b *bar) []string {
 
 // marks explains the marks that are in use.
 func (f *figure) marks(all []*Timeline, s *colouring) {
-	seen := func(is func(b *bar) bool) bool {
-		return slices.ContainsFunc(all, func(t *Timeline) bool {
-			return slices.ContainsFunc(t.bars, func(b bar) bool { return is(&b) })
-		})
-	}
-	if seen(func(b *bar) bool { return b.started > b.from }) {
-		f.name("until its program runs", solid{pale(colourOf(0))})
-	}
-	if seen(func(b *bar) bool { return len(b.away) > 0 }) {
-		f.name("suspended", frame{})
-	}
-	if seen((*bar).failed) {
-		f.name("failed", cross{})
-	}
-	if seen(func(b *bar) bool { return b.plannedTo >= 0 }) {
-		f.name("as planned", stroke{draw.LineStyle{Color: color.Black, Width: vg.Points(1)}})
-	}
 	due := func(x timelineFlow) bool { return x.Due >= 0 }
-	if s.byFlow && slices.ContainsFunc(all, func(t *Timeline) bool { return slices.ContainsFunc(t.flows, due) }) {
-		f.name("deadline", stroke{draw.LineStyle{Color: color.Black, Width: vg.Points(1.2),
-			Dashes: []vg.Length{vg.Points(4), vg.Points(2)}}})
+	for _, mark := range []struct {
+		name string
+		is   plot.Thumbnailer
+		on   func(t *Timeline, b bar) bool
+	}{
+		{"other types", solid{grey}, func(t *Timeline, b bar) bool { return s.of(t, &b) == grey }},
+		{"until its program runs", solid{pale(colourOf(0))}, func(_ *Timeline, b bar) bool {
+			return b.started > b.from
+		}},
+		{"suspended", frame{}, func(_ *Timeline, b bar) bool { return len(b.away) > 0 }},
+		{"failed", cross{}, func(_ *Timeline, b bar) bool { return b.failed() }},
+		{"as planned", stroke{plannedLine}, func(_ *Timeline, b bar) bool { return b.plannedTo >= 0 }},
+		{"deadline", stroke{dueLine}, func(t *Timeline, _ bar) bool {
+			return s.byFlow && slices.ContainsFunc(t.flows, due)
+		}},
+	} {
+		if slices.ContainsFunc(all, func(t *Timeline) bool {
+			return slices.ContainsFunc(t.bars, func(b bar) bool { return mark.on(t, b) })
+		}) {
+			f.name(mark.name, mark.is)
+		}
 	}
 }
+
+var (
+	plannedLine = draw.LineStyle{Color: color.Black, Width: vg.Points(1)}
+	dueLine     = draw.LineStyle{Color: color.Black, Width: vg.Points(1.2), Dashes: []vg.Length{4, 2}}
+)
 
 // shortened bounds a name in a legend.
 func shortened(name string) string {

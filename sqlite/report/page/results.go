@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"image"
-	"image/color"
 	_ "image/gif" // pictures that results are
 	"image/jpeg"
 	_ "image/png"
@@ -14,6 +13,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"golang.org/x/image/draw"
 
 	"gantry/executor"
 )
@@ -103,25 +104,12 @@ func thumb(root *os.Root, name string) string {
 	return "data:image/jpeg;base64," + base64.StdEncoding.EncodeToString(b.Bytes())
 }
 
-// shrunk is a picture of at most thumbWidth pixels each way, on white. A pixel is the mean of some of those that it
-// stands for.
+// shrunk is a picture of at most thumbWidth pixels each way, on white.
 func shrunk(of image.Image) image.Image {
-	const looks = 4 // each way
 	from := of.Bounds()
 	scale := max(1, float64(max(from.Dx(), from.Dy()))/thumbWidth)
-	w, h := max(1, int(float64(from.Dx())/scale)), max(1, int(float64(from.Dy())/scale))
-	to := image.NewRGBA(image.Rect(0, 0, w, h))
-	for y := range h {
-		for x := range w {
-			var sum [3]uint32
-			for k := range looks * looks {
-				r, g, b, a := of.At(from.Min.X+int((float64(x)+(float64(k%looks)+0.5)/looks)*scale),
-					from.Min.Y+int((float64(y)+(float64(k/looks)+0.5)/looks)*scale)).RGBA()
-				sum[0], sum[1], sum[2] = sum[0]+r+0xffff-a, sum[1]+g+0xffff-a, sum[2]+b+0xffff-a
-			}
-			const each = looks * looks << 8
-			to.SetRGBA(x, y, color.RGBA{uint8(sum[0] / each), uint8(sum[1] / each), uint8(sum[2] / each), 255})
-		}
-	}
+	to := image.NewRGBA(image.Rect(0, 0, max(1, int(float64(from.Dx())/scale)), max(1, int(float64(from.Dy())/scale))))
+	draw.Draw(to, to.Bounds(), image.White, image.Point{}, draw.Src)
+	draw.BiLinear.Scale(to, to.Bounds(), of, from, draw.Over, nil)
 	return to
 }
