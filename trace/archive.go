@@ -82,7 +82,7 @@ type archiver struct {
 }
 
 // IsArchive reports whether a format is one of archives.
-func (f Format) IsArchive() bool { return f == SWF || f == Sacct || f == Alibaba || f == WTA }
+func (f Format) IsArchive() bool { return formats[f].archive != nil }
 
 // IsArchive reports whether a file is an archive by its beginning.
 func IsArchive(path string) bool {
@@ -132,16 +132,8 @@ func ReadArchive(r io.Reader, source string, opt ReadOptions) (*Archive, []Fault
 	if x.Format, err = sniff(in.Reader, source); err != nil {
 		x.faults.Damage(err, 1)
 	}
-	switch x.Format {
-	case SWF:
-		x.readSWF()
-	case Sacct:
-		x.readSacct()
-	case Alibaba:
-		x.readAlibaba()
-	case WTA:
-		x.faults.Fail("unknown-format", 1, "", "Parquet has its index at its end, so that it is not read from "+
-			"standard input: name a file NAME.parquet, or a directory of the Workflow Trace Archive")
+	if read := formats[x.Format].archive; read != nil {
+		read(x)
 	}
 	x.finish()
 	if in.Err != nil {

@@ -28,24 +28,12 @@ func (x *archiver) readAlibaba() {
 			x.faults.Fail("missing-id", t.Line, "", "a task without its name or that of its job")
 			continue
 		}
-		ok := true
-		number := func(i int, what string, most float64) float64 {
-			if len(t.Fields[i]) == 0 {
-				return 0
-			}
-			n, err := reader.Float(t.Fields[i], most)
-			if err != nil && ok {
-				ok = false
-				x.faults.Judge(x.opt.Repair, "bad-number", t.Line, "", "the task is left out", "%s %q is %v", what,
-					t.Fields[i], err)
-			}
-			return n
-		}
-		instances := number(1, "number of instances", maxInstances)
-		start, end := number(5, "start time", 9e9), number(6, "end time", 9e9)
-		cores := number(7, "plan_cpu", 100*reader.MaxCores) / 100 // in hundredths
+		r := &archiveRow{x: x, t: t, is: "task"}
+		instances := r.number("number of instances", t.Fields[1], maxInstances)
+		start, end := r.number("start time", t.Fields[5], 9e9), r.number("end time", t.Fields[6], 9e9)
+		cores := r.number("plan_cpu", t.Fields[7], 100*reader.MaxCores) / 100 // in hundredths
 		switch {
-		case !ok:
+		case r.bad:
 			continue
 		case len(t.Fields[5]) == 0 || end <= 0 || end < start:
 			x.leave("tasks that have not run to their end")

@@ -2,7 +2,9 @@ package trace
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -45,101 +47,90 @@ func numeric(fields [][]byte) bool {
 	})
 }
 
-// column is a number of a row: where it is, how it is called, and the largest that may be.
-type column struct {
-	field int
-	what  string
-	most  float64
+// archiveRow is a row of an archive. One with a fault is left out.
+type archiveRow struct {
+	x   *archiver
+	t   *reader.Table
+	is  string // a job or a task
+	bad bool
 }
 
-// Columns of the standard workload format, version 2.2.
-var (
-	swfSubmit    = column{1, "submit time", 9e9} // after some beginning, or 1970
-	swfRun       = column{3, "run time", reader.MaxTime.Seconds()}
-	swfAllocated = column{4, "number of allocated processors", reader.MaxCores}
-	swfUsed      = column{6, "used memory", float64(reader.MaxBytes)}
-	swfRequested = column{7, "number of requested processors", reader.MaxCores}
-	swfEstimate  = column{8, "requested time", reader.MaxTime.Seconds()}
-	swfMemory    = column{9, "requested memory", float64(reader.MaxBytes)}
-	swfStatus    = column{10, "status", 5}
-	swfUser      = column{11, "user", 1e15}
-	swfProgram   = column{13, "executable", 1e15}
-)
-
-const swfFields = 18
-
-// swfRow reads the numbers of a row of SWF; -1 is unknown, and is read as 0. An error of one is a fault.
-type swfRow struct {
-	x  *archiver
-	t  *reader.Table
-	ok bool
+func (r *archiveRow) fail(what string, field []byte, err error) {
+	if !r.bad {
+		r.bad = true
+		r.x.faults.Judge(r.x.opt.Repair, "bad-number", r.t.Line, "", "the "+r.is+" is left out", "%s %q is %v", what,
+			field, err)
+	}
 }
 
-func (r *swfRow) number(c column) float64 {
-	field := r.t.Fields[c.field]
-	if string(field) == "-1" {
+// number reads a number from 0 to most; nothing is 0.
+func (r *archiveRow) number(what string, field []byte, most float64) float64 {
+	if len(field) == 0 {
 		return 0
 	}
-	n, err := reader.Float(field, c.most)
-	if err != nil && r.ok {
-		r.ok = false
-		r.x.faults.Judge(r.x.opt.Repair, "bad-number", r.t.Line, "", "the job is left out", "%s %q is %v", c.what,
-			field, err)
+	n, err := reader.Float(field, most)
+	if err != nil {
+		r.fail(what, field, err)
 	}
 	return n
 }
 
-// readSWF reads the standard workload format of the Parallel Workloads Archive: a job a line, 18 numbers, of which -1
-// is not known. Of a job that was checkpointed the line with all of it counts.
+const swfFields = 18
+
+// readSWF reads the standard workload format of the Parallel Workloads Archive, version 2.2: a job a line, 18 numbers,
+// of which -1 is not known. Of a job that was checkpointed the line with all of it counts.
 func (x *archiver) readSWF() {
 	x.single, x.task = true, "job"
+	const most, mostBytes = 1e15, float64(reader.MaxBytes)
 	t := reader.NewTable(x.in, 0, &x.faults)
 	for t.Next() {
 		if t.Fields[0][0] == ';' || !t.Whole(swfFields, x.opt.Repair) {
 			continue
 		}
-		r := &swfRow{x, t, true}
+		r := &archiveRow{x: x, t: t, is: "job"}
+		number := func(i int, what string, most float64) (float64, bool) {
+			if string(t.Fields[i]) == "-1" {
+				return 0, false
+			}
+			return r.number(what, t.Fields[i], most), true
+		}
 		id, ok := reader.Digits(t.Fields[0])
 		if !ok {
-			r.ok = false
-			x.faults.Judge(x.opt.Repair, "bad-number", t.Line, "", "the job is left out",
-				"job number %q is not a number", t.Fields[0])
+			r.fail("job number", t.Fields[0], errors.New("not a number"))
 		}
-		submit, run, status := r.number(swfSubmit), r.number(swfRun), r.number(swfStatus)
-		row := archivedTask{run: seconds(run), estimate: seconds(r.number(swfEstimate))}
-		allocated, requested := r.number(swfAllocated), r.number(swfRequested)
-		row.cores = float32(requested)
-		if requested == 0 {
-			row.cores = float32(allocated)
-		}
-		memory := r.number(swfMemory)
-		if memory == 0 {
-			memory = r.number(swfUsed)
-		}
-		if bytes := memory * 1024 * max(1, float64(row.cores)); bytes <= float64(reader.MaxBytes) {
+		submit, _ := number(1, "submit time", 9e9) // after some beginning, or 1970
+		run, ran := number(3, "run time", reader.MaxTime.Seconds())
+		status, ended := number(10, "status", 5)
+		estimate, _ := number(8, "requested time", reader.MaxTime.Seconds())
+		allocated, _ := number(4, "number of allocated processors", reader.MaxCores)
+		requested, _ := number(7, "number of requested processors", reader.MaxCores)
+		needed, _ := number(9, "requested memory", mostBytes)
+		used, _ := number(6, "used memory", mostBytes)
+		user, _ := number(11, "user", most)
+		program, _ := number(13, "executable", most)
+		row := archivedTask{run: seconds(run), estimate: seconds(estimate),
+			cores: float32(cmp.Or(requested, allocated))}
+		memory := cmp.Or(needed, used)
+		if bytes := memory * 1024 * max(1, float64(row.cores)); bytes <= mostBytes {
 			row.memory = int64(bytes)
-		} else if r.ok {
-			r.ok = false
-			x.faults.Judge(x.opt.Repair, "bad-number", t.Line, "", "the job is left out",
-				"%.4g KB on each of %g processors are %v bytes", memory, row.cores,
-				reader.Above(float64(reader.MaxBytes)))
+		} else {
+			r.fail("memory of each processor in KB", fmt.Append(nil, memory), reader.Above(mostBytes))
 		}
-		user, program := r.number(swfUser), r.number(swfProgram)
 		switch {
-		case !r.ok:
-		case string(t.Fields[swfStatus.field]) != "-1" && status >= 2 && status <= 4:
+		case r.bad:
+		case ended && status >= 2 && status <= 4:
 			x.leave("parts of jobs, whose whole has a line of its own")
-		case string(t.Fields[swfRun.field]) == "-1" || status == 5 && run == 0:
+		case !ran || status == 5 && run == 0:
 			x.leave("jobs that never ran")
 		default:
 			var tenant int32
 			kind := []byte("job")
 			if user > 0 {
-				kind = append([]byte("user"), t.Fields[swfUser.field]...)
+				kind = append([]byte("user"), t.Fields[11]...)
 				tenant = x.text(kind)
 			}
 			if program > 0 {
-				kind = append(append(kind, "-program"...), t.Fields[swfProgram.field]...)
+				kind = append(append(kind, "-program"...), t.Fields[13]...)
 			}
 			row.kind = x.text(kind)
 			x.add(id, seconds(submit), tenant, row, t)
@@ -180,12 +171,12 @@ func (x *archiver) readSacct() {
 			x.stepMemory(id, t)
 			continue
 		}
-		s := &sacctRow{x: x, t: t}
+		s := &sacctRow{archiveRow: archiveRow{x: x, t: t, is: "job"}}
 		at, row := s.times(), archivedTask{}
 		row.run, row.estimate = s.run, s.span("timelimit", "timelimitraw", time.Minute)
-		row.cores = float32(s.number("alloccpus|ncpus", reader.MaxCores))
+		row.cores = float32(s.field("alloccpus|ncpus", reader.MaxCores))
 		if row.cores == 0 {
-			row.cores = float32(s.number("reqcpus", reader.MaxCores))
+			row.cores = float32(s.field("reqcpus", reader.MaxCores))
 		}
 		row.memory = s.memory(float64(row.cores))
 		switch {
@@ -220,30 +211,13 @@ func (x *archiver) stepMemory(id int64, t *reader.Table) {
 
 // sacctRow reads the fields of a job.
 type sacctRow struct {
-	x        *archiver
-	t        *reader.Table
-	run      time.Duration
-	ran, bad bool
+	archiveRow
+	run time.Duration
+	ran bool
 }
 
-func (s *sacctRow) fail(what string, field []byte, err error) {
-	if !s.bad {
-		s.bad = true
-		s.x.faults.Judge(s.x.opt.Repair, "bad-number", s.t.Line, "", "the job is left out", "%s %q is %v", what, field,
-			err)
-	}
-}
-
-func (s *sacctRow) number(names string, most float64) float64 {
-	field := s.t.Field(names)
-	if len(field) == 0 {
-		return 0
-	}
-	n, err := reader.Float(field, most)
-	if err != nil {
-		s.fail(names, field, err)
-	}
-	return n
+func (s *sacctRow) field(names string, most float64) float64 {
+	return s.number(names, s.t.Field(names), most)
 }
 
 // times returns when the job was handed in, since 1970, and sets how long it ran, and whether it did to its end.

@@ -65,6 +65,12 @@ func readWTA(dir string, opt ReadOptions) (*Archive, []Fault, error) {
 	return x.Archive, x.faults.Sorted(), nil
 }
 
+// refuseStream refuses Parquet that comes as a stream.
+func (x *archiver) refuseStream() {
+	x.faults.Fail("unknown-format", 1, "", "Parquet has its index at its end, so that it is not read from standard "+
+		"input: name a file NAME.parquet, or a directory of the Workflow Trace Archive")
+}
+
 // wtaRow is a task as the archive has it: -1 is not known.
 type wtaRow struct {
 	id, workflow, submit, runtime, user int64

@@ -26,8 +26,6 @@ type builder struct {
 	listed map[string]listedSize
 	edges  []edge
 	late   []lateEdge
-	// forward: the edges that were linked all lead to tasks later in the file, so that none is on a cycle.
-	forward bool
 	// quietTwins: the format has every edge twice, so that duplicates are no fault.
 	quietTwins bool
 	lacks      bool // room for more
@@ -43,6 +41,7 @@ type fileUse struct {
 	out, in       int64 // by the first producer that gives it; the largest of the consumers
 	hasOut, hasIn bool
 	differs       bool
+	reads, writes int32 // the last task that does, from 1 on
 }
 
 type listedSize struct {
@@ -139,12 +138,14 @@ func (b *builder) taskAs(n int32, line int) *Task {
 			b.wf.Tasks[old].Line)
 		return nil
 	}
-	b.wf.Tasks = grown(b.in, b.wf.Tasks)
 	b.keep(taskKept + len(id))
 	b.all[n].task = int32(len(b.wf.Tasks))
-	b.wf.Tasks = append(b.wf.Tasks, Task{ID: id, Line: line, Retries: -1})
-	return &b.wf.Tasks[len(b.wf.Tasks)-1]
+	b.wf.Tasks = append(grown(b.in, b.wf.Tasks), Task{ID: id, Line: line, Retries: -1})
+	return b.last()
 }
+
+// last is the task that was added last.
+func (b *builder) last() *Task { return &b.wf.Tasks[len(b.wf.Tasks)-1] }
 
 // file returns the index of a logical file.
 func (b *builder) file(name string) int32 { return b.fileAs(b.number(name)) }
@@ -160,8 +161,8 @@ func (b *builder) fileAs(number int32) int32 {
 		b.all[number].file = f
 		return f
 	}
-	if n := len(b.wf.Tasks); len(x.text) > reader.MaxName && !b.faults.Ended() {
-		b.faults.Fail("bound", b.wf.Tasks[n-1].Line, b.wf.Tasks[n-1].ID, "%s", reader.TooLongName)
+	if len(x.text) > reader.MaxName && !b.faults.Ended() {
+		b.faults.Fail("bound", b.last().Line, b.last().ID, "%s", reader.TooLongName)
 	}
 	x.file = int32(len(b.wf.Files))
 	b.keep(fileKept + len(x.text))
@@ -181,39 +182,31 @@ func (b *builder) cleaned(name string) string {
 
 // reads adds an input to the last task, once.
 func (b *builder) reads(f int32) int32 {
-	t := &b.wf.Tasks[len(b.wf.Tasks)-1]
-	if !slices.Contains(last(t.Inputs, 64), f) {
+	if me := int32(len(b.wf.Tasks)); b.uses[f].reads != me {
 		b.keep(edgeKept)
-		t.Inputs = append(t.Inputs, f)
+		b.uses[f].reads, b.last().Inputs = me, append(b.last().Inputs, f)
 	}
 	return f
 }
 
 // writes adds an output to the last task, once.
 func (b *builder) writes(f int32) int32 {
-	me := int32(len(b.wf.Tasks) - 1)
-	t := &b.wf.Tasks[me]
-	switch p := b.wf.Files[f].Producer; {
-	case p == me || slices.Contains(last(b.more[f], 1), me):
+	t, me := b.last(), int32(len(b.wf.Tasks))
+	if b.uses[f].writes == me {
 		return f
-	case p < 0:
-		b.wf.Files[f].Producer = me
-	default:
-		b.more[f] = append(b.more[f], me)
-		if len(b.more[f]) == 1 {
-			b.faults.Warn("several-producers", t.Line, t.ID,
-				"file %s is written by tasks %s and %s: a task that reads it is ordered after "+
-					"them only as far as the explicit dependencies say", b.wf.Files[f].Name, b.wf.Tasks[p].ID, t.ID)
-		}
+	}
+	b.uses[f].writes = me
+	if p := b.wf.Files[f].Producer; p < 0 {
+		b.wf.Files[f].Producer = me - 1
+	} else if b.more[f] = append(b.more[f], me-1); len(b.more[f]) == 1 {
+		b.faults.Warn("several-producers", t.Line, t.ID, "file %s is written by tasks %s and %s: a task that reads it "+
+			"is ordered after them only as far as the explicit dependencies say", b.wf.Files[f].Name, b.wf.Tasks[p].ID,
+			t.ID)
 	}
 	b.keep(edgeKept)
 	t.Outputs = append(t.Outputs, f)
 	return f
 }
-
-// last is the end of s: full searches of long lists would be quadratic. resolve removes the duplicates that slip
-// through.
-func last(s []int32, n int) []int32 { return s[max(0, len(s)-n):] }
 
 // catalogue notes the size that a replica catalogue gives of a file.
 func (b *builder) catalogue(name, size string, line int) {
@@ -242,8 +235,8 @@ func (b *builder) sizeRead(f int32, text string, n int64, err error, produced bo
 
 // lastID is the id of the last task, "" before the first.
 func (b *builder) lastID() string {
-	if n := len(b.wf.Tasks); n > 0 {
-		return b.wf.Tasks[n-1].ID
+	if len(b.wf.Tasks) > 0 {
+		return b.last().ID
 	}
 	return ""
 }
@@ -486,7 +479,6 @@ func (b *builder) sizes() {
 	}
 	for i := range b.wf.Tasks {
 		t := &b.wf.Tasks[i]
-		t.Inputs, t.Outputs = distinct(t.Inputs), distinct(t.Outputs)
 		sum += float64(t.MemoryBytes) + float64(t.ReadBytes) + float64(t.WrittenBytes)
 	}
 	if sum > 1<<62 {
@@ -495,97 +487,48 @@ func (b *builder) sizes() {
 	}
 }
 
-// distinct removes later copies, in place.
-func distinct(s []int32) []int32 {
-	if len(s) <= 64 { // reads looked at all of them
-		return s
-	}
-	seen := make(map[int32]bool, len(s))
-	return slices.DeleteFunc(s, func(x int32) bool {
-		if seen[x] {
-			return true
-		}
-		seen[x] = true
-		return false
-	})
-}
-
 // link sorts the edges, drops self edges and duplicates, and fills Parents and Children.
 func (b *builder) link(edges []edge) {
-	edges = byChild(edges, len(b.wf.Tasks))
+	slices.SortFunc(edges, byChild)
 	tasks, kept := b.wf.Tasks, edges[:0]
-	b.forward = true
+	for i := range tasks {
+		tasks[i].Parents = nil
+	}
 	for _, e := range edges {
+		child := &tasks[e.child]
 		if e.parent == e.child {
-			b.faults.Warn("self-edge", int(e.line), tasks[e.child].ID,
-				"task %s is its own parent: the dependency is dropped", tasks[e.child].ID)
+			b.faults.Warn("self-edge", int(e.line), child.ID, "task %s is its own parent: the dependency is dropped",
+				child.ID)
 			continue
 		}
-		if n := len(kept); n > 0 && kept[n-1].parent == e.parent && kept[n-1].child == e.child {
+		if n := len(child.Parents); n > 0 && child.Parents[n-1] == e.parent {
 			if !b.quietTwins {
-				b.faults.Warn("duplicate-edge", int(e.line), tasks[e.child].ID,
-					"task %s is said twice to depend on %s: once is enough", tasks[e.child].ID, tasks[e.parent].ID)
+				b.faults.Warn("duplicate-edge", int(e.line), child.ID,
+					"task %s is said twice to depend on %s: once is enough", child.ID, tasks[e.parent].ID)
 			}
 			continue
 		}
 		kept = append(kept, e)
-		b.forward = b.forward && e.parent < e.child
+		child.Parents = append(child.Parents, e.parent)
 	}
 	b.edges = kept
-	parents := make([]int32, len(kept))
-	for i, e := range kept {
-		parents[i] = e.parent
-	}
-	from := 0
-	for i := range tasks {
-		t, to := &tasks[i], from
-		for to < len(kept) && kept[to].child == int32(i) {
-			to++
-		}
-		t.Parents = nil
-		if to > from {
-			t.Parents = parents[from:to:to]
-		}
-		from = to
-	}
 	_ = b.wf.Link() // edges are of tasks
 }
 
-// byChild sorts edges by child, parent and line: first by counting the children, which are many.
-func byChild(edges []edge, tasks int) []edge {
-	from := make([]int32, tasks+1)
-	for _, e := range edges {
-		from[e.child+1]++
+// byChild orders edges by child, parent and line.
+func byChild(x, y edge) int {
+	switch {
+	case x.child != y.child:
+		return int(x.child) - int(y.child)
+	case x.parent != y.parent:
+		return int(x.parent) - int(y.parent)
 	}
-	for i := range tasks {
-		from[i+1] += from[i]
-	}
-	sorted := make([]edge, len(edges))
-	for _, e := range edges {
-		sorted[from[e.child]] = e
-		from[e.child]++ // in the end it is where the next child begins
-	}
-	begin := int32(0)
-	for _, end := range from[:tasks] {
-		if end-begin > 1 {
-			slices.SortFunc(sorted[begin:end], func(x, y edge) int {
-				if x.parent != y.parent {
-					return cmp.Compare(x.parent, y.parent)
-				}
-				return cmp.Compare(x.line, y.line)
-			})
-		}
-		begin = end
-	}
-	return sorted
+	return int(x.line) - int(y.line)
 }
 
 // acyclic checks the graph; implied are the edges that files add to it. A cycle is an error naming it, or, by repair,
 // is broken by dropping the edges that lead back in a depth-first walk in file order.
 func (b *builder) acyclic(implied []edge) {
-	if b.forward {
-		return
-	}
 	cycle := b.wf.cycle()
 	if cycle == nil {
 		return
@@ -633,18 +576,9 @@ func (b *builder) acyclic(implied []edge) {
 		b.faults.Repaired("cycle", int(x.line), t.ID,
 			"cycle broken: task %s no longer waits for %s%s", t.ID, b.wf.Tasks[e.parent].ID, nor)
 	}
-	b.edges = slices.DeleteFunc(b.edges, func(e edge) bool { return drop[[2]int32{e.parent, e.child}] })
-	b.wf.FileEdges -= countFunc(implied, func(e edge) bool { return drop[[2]int32{e.parent, e.child}] })
-	b.link(b.edges)
-}
-
-func countFunc(es []edge, f func(edge) bool) (n int) {
-	for _, e := range es {
-		if f(e) {
-			n++
-		}
-	}
-	return n
+	dropped := func(e edge) bool { return drop[[2]int32{e.parent, e.child}] }
+	b.wf.FileEdges -= len(implied) - len(slices.DeleteFunc(implied, dropped))
+	b.link(slices.DeleteFunc(b.edges, dropped))
 }
 
 // edge finds an edge; b.edges is sorted.
@@ -731,7 +665,7 @@ func (b *builder) implied() []edge {
 	if len(out) == 0 {
 		return nil
 	}
-	out = byChild(out, len(b.wf.Tasks))
+	slices.SortFunc(out, byChild)
 	return slices.CompactFunc(out, func(x, y edge) bool { return x.child == y.child && x.parent == y.parent })
 }
 

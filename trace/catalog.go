@@ -322,7 +322,7 @@ func (b *builder) environment(c *catalog, text string) string {
 // use adds a file, by the number of its name, to the last task. Kind is input, output, inout, checkpoint or none; keep
 // is whether the file is a result, "" if that is not said.
 func (b *builder) use(name int32, kind, keep string, optional bool, line int) (f int32, out bool) {
-	id := b.wf.Tasks[len(b.wf.Tasks)-1].ID
+	id := b.lastID()
 	in := kind == "input" || kind == "inout"
 	out = kind == "output" || kind == "inout" || kind == "checkpoint"
 	switch kind {
@@ -330,9 +330,9 @@ func (b *builder) use(name int32, kind, keep string, optional bool, line int) (f
 	case "none", "":
 		return -1, false
 	default:
-		text := b.all[name].text
-		b.faults.Warn("unknown-link", line, id, "task %s uses %s as %q: ignored", id, text, kind)
-		b.obstacle(line, id, "it uses %s as %q, which is neither input, output, inout nor checkpoint", text, kind)
+		b.faults.Warn("unknown-link", line, id, "task %s uses %s as %q: ignored", id, b.all[name].text, kind)
+		b.obstacle(line, id, "it uses %s as %q, which is neither input, output, inout nor checkpoint",
+			b.all[name].text, kind)
 		return -1, false
 	}
 	if in {
@@ -359,24 +359,23 @@ func (b *builder) use(name int32, kind, keep string, optional bool, line int) (f
 	return f, out
 }
 
-// usesPrograms makes programs inputs of a task that it uses itself: those that are stageable.
-func (b *builder) usesPrograms(i int32, programs []transformation) {
-	for _, t := range programs {
-		x := b.lookupExecutable(t)
+// usesPrograms makes programs inputs of the last task, those that it uses itself: those that are stageable.
+func (b *builder) usesPrograms(t *Task, programs []transformation) {
+	for _, key := range programs {
+		x := b.lookupExecutable(key)
 		if x == nil {
-			b.obstacle(b.wf.Tasks[i].Line, b.wf.Tasks[i].ID, "no catalog has transformation %s, which it uses", t)
+			b.obstacle(t.Line, t.ID, "no catalog has transformation %s, which it uses", key)
 			continue
 		}
 		if at := x.at(b.cat.site, b); at != nil && at.stageable {
-			b.readsAt(i, b.programFile(x, at, t))
+			b.reads(b.programFile(x, at, key))
 		}
 	}
 }
 
 // program gives a task its profiles, and its command, image and programs as the catalogs have them. The text is that of
 // its arguments.
-func (b *builder) program(i int32, key transformation, text string, own, shared profiles) {
-	t := &b.wf.Tasks[i]
+func (b *builder) program(t *Task, key transformation, text string, own, shared profiles) {
 	x := b.lookupExecutable(key)
 	given := ranked(b.given[:0], b.cat.properties, rankProperties)
 	given = ranked(given, shared, rankWorkflow)
@@ -406,13 +405,12 @@ func (b *builder) program(i int32, key transformation, text string, own, shared 
 	case x == nil && slices.ContainsFunc(b.cat.all, func(c *catalog) bool { return len(c.executables) > 0 }):
 		b.obstacle(t.Line, t.ID, "no catalog has transformation %s", key)
 	case x != nil:
-		name = b.place(i, x, at, key)
+		name = b.place(t, x, at, key)
 	}
 	// A job of a DAX without arguments and program is one of a trace, to be emulated.
 	if name == "" || b.wf.Format == DAX && text == "" && (at == nil || name == key.name) {
 		return
 	}
-	t = &b.wf.Tasks[i]
 	words, fixed, err := FixedArguments(text, nil)
 	switch {
 	case err != nil:
@@ -487,8 +485,7 @@ func (b *builder) contain(t *Task, at *location) profiles {
 
 // place returns the path of a program, and makes the program and its requirements inputs of the task if they are
 // stageable.
-func (b *builder) place(i int32, x *executable, at *location, key transformation) (path string) {
-	t := &b.wf.Tasks[i]
+func (b *builder) place(t *Task, x *executable, at *location, key transformation) (path string) {
 	seen, site := map[*executable]bool{x: true}, ""
 	if at != nil {
 		site = at.site
@@ -496,7 +493,7 @@ func (b *builder) place(i int32, x *executable, at *location, key transformation
 	var need func(x *executable)
 	need = func(x *executable) {
 		for _, f := range x.files {
-			b.readsAt(i, b.file(f))
+			b.reads(b.file(f))
 		}
 		for _, r := range x.requires {
 			y := b.lookupExecutable(r)
@@ -509,7 +506,7 @@ func (b *builder) place(i int32, x *executable, at *location, key transformation
 			}
 			seen[y] = true
 			if where := y.at(site, b); where != nil && where.stageable {
-				b.readsAt(i, b.programFile(y, where, r))
+				b.reads(b.programFile(y, where, r))
 			}
 			need(y)
 		}
@@ -527,7 +524,7 @@ func (b *builder) place(i int32, x *executable, at *location, key transformation
 		}
 		return paths[0]
 	}
-	b.readsAt(i, b.programFile(x, at, key))
+	b.reads(b.programFile(x, at, key))
 	return "./" + key.name
 }
 
@@ -553,31 +550,30 @@ func (b *builder) programFile(x *executable, at *location, key transformation) i
 	return i
 }
 
-// readsAt adds an input to a task, once.
-func (b *builder) readsAt(task, file int32) {
-	if t := &b.wf.Tasks[task]; !slices.Contains(t.Inputs, file) {
-		b.keep(edgeKept)
-		t.Inputs = append(t.Inputs, file)
-	}
-}
-
 // addExecutable keeps a transformation, or adds to its entry in the catalog.
 func (b *builder) addExecutable(c *catalog, t transformation, x *executable) {
 	b.keep(executableKept + 128*len(x.sites))
 	fail := func(format string, args ...any) { b.catalogFault(c, x.line, "bad-transformation", format, args...) }
-	switch old := c.executables[t]; {
+	switch {
 	case t.name == "":
 		fail("a transformation without a name")
 	case !SafeName(t.name) || strings.Contains(t.name, "/"):
 		fail("transformation %q: its name cannot be that of a file", t.name)
 	case len(x.sites) == 0:
 		fail("transformation %s has no sites: say where the program is", t)
-	case old != nil:
-		old.sites, old.profiles = append(old.sites, x.sites...), append(old.profiles, x.profiles...)
-		old.requires = append(old.requires, x.requires...)
 	default:
-		c.executables[t] = x
+		c.add(t, x)
 	}
+}
+
+// add keeps a transformation; several entries of one are joined.
+func (c *catalog) add(t transformation, x *executable) {
+	if old := c.executables[t]; old != nil {
+		old.sites, old.requires = append(old.sites, x.sites...), append(old.requires, x.requires...)
+		old.files, old.profiles = append(old.files, x.files...), append(old.profiles, x.profiles...)
+		return
+	}
+	c.executables[t] = x
 }
 
 // addContainer keeps a container, whose image is written as Docker takes it.

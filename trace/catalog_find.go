@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -354,28 +355,18 @@ func parseProperties(data []byte) (out []property, bad *propertyFault) {
 // continues reports whether a line ends with a backslash that stands for itself.
 func continues(line []byte) bool { return (len(line)-len(bytes.TrimRight(line, `\`)))%2 == 1 }
 
+// propertyParts matches the key of a property and its value.
+var propertyParts = regexp.MustCompile(`(?s)\A((?:\\.|\\\z|[^\\=: \t\f])*)[ \t\f]*(?:[=:][ \t\f]*)?(.*)\z`)
+
 func parseProperty(line []byte) property {
-	var key, value strings.Builder
-	to, rest := &key, line
-	for k := 0; k < len(rest); k++ {
-		c := rest[k]
-		switch {
-		case c == '\\' && k+1 < len(rest):
-			k++
-			if at := strings.IndexByte("tnrf", rest[k]); at >= 0 {
-				to.WriteByte("\t\n\r\f"[at])
-			} else {
-				to.WriteByte(rest[k])
+	parts := propertyParts.FindSubmatch(line)
+	plain := func(text []byte) string {
+		return escaped.ReplaceAllStringFunc(string(text), func(s string) string {
+			if at := strings.IndexByte("tnrf", s[1]); at >= 0 {
+				return "\t\n\r\f"[at : at+1]
 			}
-		case to == &key && strings.IndexByte("=: \t\f", c) >= 0:
-			rest = bytes.TrimLeft(rest[k:], " \t\f")
-			if len(rest) > 0 && (rest[0] == '=' || rest[0] == ':') {
-				rest = bytes.TrimLeft(rest[1:], " \t\f")
-			}
-			to, k = &value, -1
-		default:
-			to.WriteByte(c)
-		}
+			return s[1:]
+		})
 	}
-	return property{key.String(), strings.TrimSpace(value.String())}
+	return property{plain(parts[1]), strings.TrimSpace(plain(parts[2]))}
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"gantry/trace/reader"
@@ -132,7 +131,7 @@ func (r *textReader) value(of string) string {
 	return r.b.environment(r.c, escaped.ReplaceAllString(text[1:len(text)-1], "$1"))
 }
 
-var escaped = regexp.MustCompile(`\\(.)`)
+var escaped = regexp.MustCompile(`(?s)\\(.)`)
 
 // block reads NAME { KEY ... }: each is called for a key, and takes the text after the key.
 func (r *textReader) block(what string, each func(name string) func(key string)) {
@@ -289,14 +288,7 @@ func (b *builder) programsIn(from *catalog, dir, site string) {
 
 // xmlSites reads a site catalog of XML, of which only the profiles have an effect on one host.
 func (b *builder) xmlSites(c *catalog, data []byte) {
-	names := []string{"sitecatalog", "site", "profile", "handle", "namespace", "key"}
-	x := reader.NewXML(bufio.NewReader(bytes.NewReader(data)), func(name []byte) (string, bool) {
-		i := slices.Index(names, string(name))
-		if i < 0 {
-			return "", false
-		}
-		return names[i], true
-	})
+	x := reader.NewXML(bufio.NewReader(bytes.NewReader(data)))
 	site, text, in := "", "", (*profile)(nil)
 	for {
 		token, err := x.Next()
@@ -304,7 +296,7 @@ func (b *builder) xmlSites(c *catalog, data []byte) {
 			b.catalogFault(c, x.Line, "catalog", "%v", err)
 			return
 		}
-		attr := func(name string) string { v, _ := x.Attr(name); return strings.TrimSpace(v) }
+		attr := func(name string) string { v, _ := x.Attr(name); return strings.TrimSpace(string(v)) }
 		switch {
 		case token == reader.XMLEOF:
 			return

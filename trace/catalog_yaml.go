@@ -33,18 +33,11 @@ func (r *catalogReader) truth(v *reader.Node) bool {
 	return false
 }
 
-// fields have the readers of the keys of a mapping; nil: the key has no effect.
-type fields map[string]func(*reader.Node)
+type fields = reader.Fields
 
 // fields reads a mapping by a table of its keys, and refuses others.
 func (r *catalogReader) fields(v *reader.Node, what string, known fields) bool {
-	return r.y.Mapping(v, what, func(key string, v *reader.Node) {
-		if read, ok := known[key]; !ok {
-			r.unknown(what, key)
-		} else if read != nil {
-			read(v)
-		}
-	})
+	return r.y.Fields(v, what, known, func(key string) { r.unknown(what, key) })
 }
 
 func (r *catalogReader) text(to *string) func(*reader.Node) {
@@ -92,11 +85,7 @@ func (r *catalogReader) replica(v *reader.Node) {
 		"regex":    func(v *reader.Node) { regex = r.truth(v) },
 		"checksum": r.checksum(&is.sha256),
 		"metadata": func(v *reader.Node) {
-			r.y.Mapping(v, "metadata", func(key string, v *reader.Node) {
-				if key == "size" {
-					size, sizeAt = r.y.Text(v), v
-				}
-			})
+			r.y.Fields(v, "metadata", fields{"size": func(v *reader.Node) { size, sizeAt = r.y.Text(v), v }}, nil)
 		},
 	}) {
 		return

@@ -2,7 +2,6 @@ package trace
 
 import (
 	"cmp"
-	"strconv"
 	"strings"
 
 	"gantry/trace/reader"
@@ -28,7 +27,7 @@ type daxReader struct {
 func (b *builder) readDAX() {
 	b.openCatalogs()
 	d := &daxReader{b: b}
-	d.x = reader.NewXML(b.in.Reader, d.known)
+	d.x = reader.NewXML(b.in.Reader)
 	if t := d.token(); t == reader.XMLStart {
 		if d.x.Name != "adag" {
 			d.fault(d.x.Errorf("the root is <%s> rather than <adag>", d.x.Name))
@@ -38,18 +37,14 @@ func (b *builder) readDAX() {
 	}
 }
 
-// known returns the names and values that exist already, so that each is kept once.
-func (d *daxReader) known(value []byte) (string, bool) {
-	if n, ok := d.b.numbers[string(value)]; ok {
-		return d.b.all[n].text, true
-	}
-	return "", false
+// number is that of the value of an attribute.
+func (d *daxReader) number(attr string) int32 {
+	v, _ := d.x.Attr(attr)
+	return d.b.numberOf(v)
 }
 
 // word returns an attribute of which there are few different ones.
-func (d *daxReader) word(name string) string { return d.b.sameAs(d.number(name)) }
-
-func (d *daxReader) sameBytes(text []byte) string { return d.b.sameAs(d.b.numberOf(text)) }
+func (d *daxReader) word(attr string) string { return d.b.sameAs(d.number(attr)) }
 
 // token moves to the next token; after a fault, and at the end, it is reader.XMLEOF.
 func (d *daxReader) token() reader.XMLToken {
@@ -75,26 +70,20 @@ func (d *daxReader) full() { d.stop = d.stop || d.b.full(d.x.Start) }
 // attr returns an attribute of the element that starts, by its local name; xsi: and other prefixed ones do not count.
 func (d *daxReader) attr(name string) string {
 	v, _ := d.x.Attr(name)
-	return v
+	return string(v)
 }
 
-// each calls f at the direct children of the open element until it is closed; f has to consume them.
+// each calls f at the direct children of the open element until it is closed, and passes over what f leaves of them.
 func (d *daxReader) each(f func(name string)) {
 	for {
 		switch d.token() {
 		case reader.XMLEOF, reader.XMLEnd:
 			return
 		case reader.XMLStart:
+			depth := d.x.Depth()
 			f(d.x.Name)
-		}
-	}
-}
-
-// skip consumes the rest of the open element.
-func (d *daxReader) skip() {
-	for depth := d.x.Depth(); d.x.Depth() >= depth; {
-		if d.token() == reader.XMLEOF {
-			return
+			for d.x.Depth() >= depth && d.token() != reader.XMLEOF {
+			}
 		}
 	}
 }
@@ -121,11 +110,13 @@ func (d *daxReader) content() string {
 }
 
 // fileName is the logical file that an element names: attribute file up to 2.1, name from 3.0.
-func (d *daxReader) fileName() string {
-	if f, ok := d.x.Attr("file"); ok {
-		return f
+func (d *daxReader) fileName() string { return d.b.all[d.file()].text }
+
+func (d *daxReader) file() int32 {
+	if _, ok := d.x.Attr("file"); ok {
+		return d.number("file")
 	}
-	return d.attr("name")
+	return d.number("name")
 }
 
 func (d *daxReader) document() {
@@ -148,11 +139,8 @@ func (d *daxReader) document() {
 			d.replica()
 		case "invoke":
 			d.b.noEffect("notifications of the workflow")
-			d.skip()
 		case "profile":
 			d.profile(&d.shared)
-		default:
-			d.skip()
 		}
 	})
 	if d.stop {
@@ -189,15 +177,12 @@ func (d *daxReader) replica() {
 			if url := strings.TrimSpace(d.attr("url")); url != "" {
 				is.pfns = append(is.pfns, url)
 			}
-			d.skip()
 		case name == "metadata" && key == "size":
 			d.b.catalogue(file, d.content(), at)
 		case name == "metadata" && key == "checksum.type":
 			kind = strings.TrimSpace(d.content())
 		case name == "metadata" && key == "checksum.value":
 			sum = strings.TrimSpace(d.content())
-		default:
-			d.skip()
 		}
 	})
 	if sum != "" {
@@ -224,7 +209,6 @@ func (d *daxReader) executable() {
 				if name == "profile" {
 					d.profile(&at.profiles)
 				} else {
-					d.skip()
 				}
 			})
 			if at.pfn != "" {
@@ -234,9 +218,6 @@ func (d *daxReader) executable() {
 			d.profile(&x.profiles)
 		case "invoke":
 			d.b.noEffect("notifications of executables")
-			d.skip()
-		default:
-			d.skip()
 		}
 	})
 	d.add(key, x)
@@ -256,7 +237,6 @@ func (d *daxReader) transformation() {
 				x.files = append(x.files, t.name)
 			}
 		}
-		d.skip()
 	})
 	d.add(key, x)
 }
@@ -268,15 +248,10 @@ func (d *daxReader) late(what string) {
 	}
 }
 
-// add keeps an executable; several entries of one executable are joined.
+// add keeps an executable.
 func (d *daxReader) add(key transformation, x *executable) {
-	if old := d.b.cat.own.executables[key]; old != nil {
-		old.sites, old.requires = append(old.sites, x.sites...), append(old.requires, x.requires...)
-		old.files, old.profiles = append(old.files, x.files...), append(old.profiles, x.profiles...)
-		x = old
-	}
 	d.b.keep(executableKept)
-	d.b.cat.own.executables[key] = x
+	d.b.cat.own.add(key, x)
 	d.full()
 }
 
@@ -295,11 +270,9 @@ func (d *daxReader) job() {
 	t := b.taskAs(d.number("id"), line)
 	if t == nil {
 		d.stop = d.stop || b.faults.Ended()
-		d.skip()
 		return
 	}
 	b.keep(taskKept / 4) // tasks are copied as they become more
-	me := len(b.wf.Tasks) - 1
 	name := d.word("name")
 	t.Kind = cmp.Or(name, kind)
 	if kind == "dax" || kind == "dag" {
@@ -309,11 +282,9 @@ func (d *daxReader) job() {
 	key := transformation{d.word("namespace"), name, d.word("version")}
 	d.given = d.given[:0]
 	for _, key := range [...]string{"runtime", "cores", "memory"} {
-		for i := range d.x.Attrs {
-			if a := &d.x.Attrs[i]; string(a.Name) == key {
-				d.given = append(d.given, profile{namespace: "attribute", key: key, value: b.copied(a.Value),
-					line: line})
-			}
+		if value, ok := d.x.Attr(key); ok {
+			d.given = append(d.given, profile{namespace: "attribute", key: key, value: string(value),
+				line: line})
 		}
 	}
 	argument := ""
@@ -325,34 +296,28 @@ func (d *daxReader) job() {
 		case "profile":
 			d.profile(&d.given)
 		case "stdin":
-			b.wf.Tasks[me].Stdin = d.fileName()
-			d.skip()
+			t.Stdin = d.fileName()
 		case "stdout":
-			b.wf.Tasks[me].Stdout = d.fileName()
-			d.skip()
+			t.Stdout = d.fileName()
 		case "stderr":
-			b.wf.Tasks[me].Stderr = d.fileName()
-			d.skip()
+			t.Stderr = d.fileName()
 		case "uses":
 			if t, ok := d.uses(); ok {
 				programs = append(programs, t)
 			}
 		case "invoke":
 			b.noEffect("notifications of jobs")
-			d.skip()
-		default:
-			d.skip()
 		}
 	})
 	b.redirections()
-	b.usesPrograms(int32(me), programs)
-	b.program(int32(me), key, argument, d.given, d.shared)
+	b.usesPrograms(t, programs)
+	b.program(t, key, argument, d.given, d.shared)
 	d.full()
 }
 
 // redirections makes the files of stdin, stdout and stderr of the last task its inputs and outputs.
 func (b *builder) redirections() {
-	t := &b.wf.Tasks[len(b.wf.Tasks)-1]
+	t := b.last()
 	in, out, err := t.Stdin, t.Stdout, t.Stderr
 	if in != "" {
 		b.reads(b.file(in))
@@ -368,51 +333,23 @@ func (b *builder) redirections() {
 // uses reads a file of a job. A program is returned by the name of its transformation.
 func (d *daxReader) uses() (program transformation, ok bool) {
 	b, line := d.b, d.x.Start
-	var link, keep, optional, size string
-	var name int32
-	dontTransfer, sized, named := false, false, false
-	bytes, digits := int64(0), false
-	for i := range d.x.Attrs {
-		switch v := d.x.Attrs[i].Value; string(d.x.Attrs[i].Name) {
-		case "file":
-			name, named = b.numberOf(v), true
-		case "name":
-			if !named {
-				name = b.numberOf(v)
-			}
-		case "link":
-			link = d.sameBytes(v)
-		case "transfer":
-			keep = d.sameBytes(v)
-		case "dontTransfer":
-			dontTransfer = string(v) == "true"
-		case "size":
-			if bytes, digits = reader.Digits(v); !digits {
-				size = string(v)
-			}
-			sized = true
-		case "optional":
-			optional = d.sameBytes(v)
-		case "executable":
-			ok = ok || string(v) == "true"
-		case "type":
-			ok = ok || string(v) == "executable"
-		}
-	}
-	if ok {
+	name, link, keep := d.file(), d.word("link"), d.word("transfer")
+	flag, _ := d.x.Attr("optional")
+	optional := string(flag) == "true" || keep == "optional"
+	digits, sized := d.x.Attr("size")
+	size := string(digits)
+	if ok = d.attr("executable") == "true" || d.attr("type") == "executable"; ok {
 		program = transformation{d.attr("namespace"), b.all[name].text, d.attr("version")}
 	}
-	if keep == "" && dontTransfer {
+	if keep == "" && d.attr("dontTransfer") == "true" {
 		keep = "false"
 	}
 	d.each(func(name string) {
 		if name == "metadata" && d.attr("key") == "size" && !sized {
 			size, sized = d.content(), true
-			return
 		}
-		d.skip()
 	})
-	id := b.wf.Tasks[len(b.wf.Tasks)-1].ID
+	id := b.lastID()
 	switch {
 	case name == 0:
 		b.faults.Warn("unnamed-file", line, id, "task %s has a file without a name: ignored", id)
@@ -420,75 +357,42 @@ func (d *daxReader) uses() (program transformation, ok bool) {
 	case ok && b.lookupExecutable(program) != nil:
 		return program, true
 	case ok && link != "input" && link != "inout", link == "", link == "none":
-		if sized && !digits { // not a data flow, but the number should be one
-			if _, err := reader.Count(size, 1); err != nil {
-				b.faults.Judge(b.opt.Repair, "bad-number", line, id, "taken as unknown", "size %q of file %s is %v",
-					size, b.all[name].text, err)
-			}
+		if _, err := reader.Count(size, 1); sized && err != nil { // not a data flow, but the number should be one
+			b.faults.Judge(b.opt.Repair, "bad-number", line, id, "taken as unknown", "size %q of file %s is %v", size,
+				b.all[name].text, err)
 		}
 		return program, false
 	case ok:
 		link = "input"
 	}
-	f, out := b.use(name, link, keep, optional == "true" || keep == "optional", line)
-	switch {
-	case f < 0:
-	case digits && bytes <= reader.MaxBytes/b.opt.sizeScale:
-		b.bytes(f, bytes*b.opt.sizeScale, out, line)
-	case digits:
-		b.size(f, strconv.FormatInt(bytes, 10), out, line)
-	case sized:
+	if f, out := b.use(name, link, keep, optional, line); f >= 0 && sized {
 		b.size(f, size, out, line)
 	}
 	return program, false
 }
 
-// number is that of the value of an attribute.
-func (d *daxReader) number(attr string) int32 {
-	for i := range d.x.Attrs {
-		if a := &d.x.Attrs[i]; string(a.Name) == attr {
-			return d.b.numberOf(a.Value)
-		}
-	}
-	return 0
-}
-
-// task returns the id that an attribute gives, "" without it, and the task that has it, -1 if none was read yet.
-func (d *daxReader) task(attr string) (id string, task int32) {
-	for i := range d.x.Attrs {
-		if a := &d.x.Attrs[i]; string(a.Name) == attr {
-			if n, ok := d.b.numbers[string(a.Value)]; ok {
-				return d.b.all[n].text, d.b.all[n].task
-			}
-			return string(a.Value), -1
-		}
-	}
-	return "", -1
-}
-
 func (d *daxReader) child() {
-	ref, me := d.task("ref")
-	line := d.x.Start
+	ref, line := d.attr("ref"), d.x.Start
+	me, known := d.b.taskOf(ref)
 	d.children++
 	if ref == "" {
 		d.b.faults.Fail("missing-id", line, "", "a <child> without ref; name the task that depends")
-		d.skip()
 		return
 	}
 	d.each(func(name string) {
-		if name == "parent" {
-			switch p, task := d.task("ref"); {
-			case task >= 0 && me >= 0:
-				d.b.follows(task, me, d.x.Start)
-				d.full()
-			case p != "":
-				d.b.depends(p, ref, d.x.Start)
-				d.full()
-			default:
-				d.b.faults.Fail("missing-id", d.x.Start, ref,
-					"a <parent> of %s without ref; name the task it depends on", ref)
-			}
+		p, _ := d.x.Attr("ref")
+		n, ok := d.b.numbers[string(p)]
+		switch {
+		case name != "parent":
+			return
+		case len(p) == 0:
+			d.b.faults.Fail("missing-id", d.x.Start, ref, "a <parent> of %s without ref; name the task it depends on",
+				ref)
+		case known && ok && d.b.all[n].task >= 0:
+			d.b.follows(d.b.all[n].task, me, d.x.Start)
+		default:
+			d.b.depends(string(p), ref, d.x.Start)
 		}
-		d.skip()
+		d.full()
 	})
 }

@@ -3,6 +3,7 @@ package trace
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -102,18 +103,9 @@ func (w *Workflow) cycle() []int32 {
 			}
 		}
 	}
-	// Forward, from the task that comes first in the file.
-	n, first := len(back), 0
-	for i := range back {
-		if back[i] < back[first] {
-			first = i
-		}
-	}
-	cycle := make([]int32, n)
-	for i := range cycle {
-		cycle[i] = back[((first-i)%n+n)%n]
-	}
-	return cycle
+	slices.Reverse(back) // forward, from the task that comes first in the file
+	first := slices.Index(back, slices.Min(back))
+	return slices.Concat(back[first:], back[:first])
 }
 
 // backEdges returns the edges that lead back to a task on the path of a depth-first walk, first from the tasks without

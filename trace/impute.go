@@ -3,6 +3,7 @@ package trace
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,32 +56,21 @@ func Impute(w *Workflow, d Defaults) []Imputation {
 		d.Runtime = time.Second
 	}
 	var done []Imputation
-	var fields []Fields // of done
 	note := func(f Fields, rule string) {
-		for i := range done {
-			if fields[i] == f && done[i].Rule == rule {
-				done[i].Count++
-				return
-			}
-		}
 		field := "file-size"
 		if f != 0 {
-			field = f.String()
+			field = fieldNames[bits.TrailingZeros(uint(f))]
 		}
-		done, fields = append(done, Imputation{field, rule, 1}), append(fields, f)
+		done = counted(done, field, rule)
 	}
 	for i := range w.Tasks {
 		w.Tasks[i].benchmark(note)
 	}
 	runtimes, memory := map[string][]time.Duration{}, map[string]int64{}
 	var all []time.Duration
-	lacking := false
-	for i := range w.Tasks {
-		lacking = lacking || !w.Tasks[i].Known.Has(Runtime)
-	}
 	for i := range w.Tasks {
 		t := &w.Tasks[i]
-		if lacking && t.Known.Has(Runtime) {
+		if t.Known.Has(Runtime) {
 			runtimes[t.Kind] = append(runtimes[t.Kind], t.Runtime)
 			all = append(all, t.Runtime)
 		}
@@ -102,7 +92,8 @@ func Impute(w *Workflow, d Defaults) []Imputation {
 			t.Imputed |= f
 			note(f, rule)
 		}
-		if !t.Known.Has(Cores) && !t.Imputed.Has(Cores) {
+		lacks := func(f Fields) bool { return !(t.Known | t.Imputed).Has(f) }
+		if lacks(Cores) {
 			t.Cores = 1
 			if t.Known.Has(AvgCPU) {
 				t.Cores = max(1, math.Ceil(t.AvgCPU/100))
@@ -111,7 +102,7 @@ func Impute(w *Workflow, d Defaults) []Imputation {
 				fill(Cores, ruleOneCore)
 			}
 		}
-		if !t.Known.Has(Runtime) && !t.Imputed.Has(Runtime) {
+		if lacks(Runtime) {
 			m, ok := medians[t.Kind]
 			switch {
 			case ok:
@@ -127,11 +118,11 @@ func Impute(w *Workflow, d Defaults) []Imputation {
 				fill(Runtime, fmt.Sprintf(ruleDefaultFormat, d.Runtime))
 			}
 		}
-		if m := memory[t.Kind]; m > 0 && !t.Known.Has(Memory) && !t.Imputed.Has(Memory) {
+		if m := memory[t.Kind]; m > 0 && lacks(Memory) {
 			t.MemoryBytes = m
 			fill(Memory, ruleKindMemory)
 		}
-		if !t.Known.Has(AvgCPU) && !t.Imputed.Has(AvgCPU) {
+		if lacks(AvgCPU) {
 			t.AvgCPU = 100 * t.Cores
 			fill(AvgCPU, ruleFullCPU)
 		}

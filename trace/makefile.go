@@ -58,12 +58,9 @@ const (
 	makeOrder = "|" // before a need that $^ does not have
 )
 
-// makeStop ends the reading; its fault was reported.
-type makeStop struct{}
-
 func (m *makefile) fail(line int, format string, args ...any) {
 	m.b.faults.Fail("makefile", line, "", format, args...)
-	panic(makeStop{})
+	panic(stop{})
 }
 
 var (
@@ -79,13 +76,7 @@ func (b *builder) readMakefile(text string) {
 		made: map[string]bool{}, room: 1<<20 + 20*len(text),
 		tries: 20_000 + 20*len(text)}
 	b.wf.Version = "Makefile"
-	defer func() {
-		if x := recover(); x != nil {
-			if _, ok := x.(makeStop); !ok {
-				panic(x)
-			}
-		}
-	}()
+	defer stopped()
 	m.statements(text)
 	line := max(1, m.vars[makeGoal].line)
 	if goal := strings.TrimSpace(m.value(makeGoal, nil, line, 0)); goal != "" {
@@ -188,7 +179,7 @@ func (m *makefile) assign(name, how, value string, line int) {
 func (m *makefile) spend(bytes, line int) {
 	if m.room -= bytes + 16; m.room < 0 {
 		m.b.faults.Fail("bound", line, "", "its variables make more text than 20 times its size and 1 MB")
-		panic(makeStop{})
+		panic(stop{})
 	}
 }
 
@@ -306,7 +297,7 @@ func (m *makefile) find(target string, depth int) (*makeRule, string) {
 			}
 			if m.tries--; m.tries < 0 {
 				m.b.faults.Fail("bound", p.line, "", "its patterns lead to each other in too many ways")
-				panic(makeStop{})
+				panic(stop{})
 			}
 			made := !slices.ContainsFunc(p.needs, func(need string) bool {
 				need = strings.TrimPrefix(strings.Replace(need, "%", stem, 1), makeOrder)

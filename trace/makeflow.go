@@ -154,7 +154,6 @@ func (b *builder) rule(r *flowRule) {
 				id, name)
 		}
 	}
-	t = &b.wf.Tasks[len(b.wf.Tasks)-1]
 	if r.nested != "" {
 		t.SubWorkflow, t.Kind = true, "makeflow"
 		b.obstacle(r.line, "", "task %s is a nested makeflow (%s), which gantry does not run: run %s as a workflow "+
@@ -192,7 +191,7 @@ func (b *builder) flowFile(f flowFile, read bool) string {
 		f.name = b.elsewhere(f.name)
 	}
 	at := b.file(f.name)
-	t, name := &b.wf.Tasks[len(b.wf.Tasks)-1], b.wf.Files[at].Name
+	t, name := b.last(), b.wf.Files[at].Name
 	if read {
 		b.reads(at)
 	} else {
@@ -205,7 +204,6 @@ func (b *builder) flowFile(f flowFile, read bool) string {
 			return name
 		}
 		b.keep(40 + len(as))
-		t = &b.wf.Tasks[len(b.wf.Tasks)-1]
 		t.Renames = append(t.Renames, Rename{name, as})
 	}
 	return name
@@ -214,7 +212,7 @@ func (b *builder) flowFile(f flowFile, read bool) string {
 // oneName refuses a file with two names in the directory of the last task, and a name of two files there. Seen has the
 // names that files have, and behind a NUL the files that names have.
 func (b *builder) oneName(seen map[string]string, f flowFile, name string) {
-	t, as := &b.wf.Tasks[len(b.wf.Tasks)-1], b.cleaned(cmp.Or(f.as, name))
+	t, as := b.last(), b.cleaned(cmp.Or(f.as, name))
 	b.keep(100)
 	for key, value := range map[string]string{name: as, "\x00" + as: name} {
 		if old, ok := seen[key]; ok && old != value {

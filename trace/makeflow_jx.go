@@ -154,48 +154,51 @@ func (r *jxReader) common(root *jx.Node) {
 		if r.b.jxFault(err, root.Member("define").Keys()...) {
 			continue
 		}
-		switch x := v.(type) {
-		case jx.List:
-			if key == "results" && r.patterns(x, n.Line()) {
-				continue
-			}
-		case string:
-			if key == "default_category" {
-				r.usual = x
-				continue
-			}
-			if key == "shell" {
-				r.shell = x
-				continue
-			}
-		case *jx.Object:
-			if key == "environment" {
-				r.env = map[string]string{}
-				r.environment(r.env, x)
-				continue
-			}
-			if key == "categories" {
-				for _, p := range x.Pairs {
-					if o, ok := p.Value.(*jx.Object); ok {
-						r.cats[p.Key] = o
-						for _, of := range o.Pairs {
-							if !slices.Contains(categoryKeys, of.Key) {
-								r.unknown(of.Key, of.Line, categoryKeys)
-							}
-						}
-						continue
-					}
-					r.b.faults.Fail("wrong-type", p.Line, "", "category %s has to be an object", p.Key)
-				}
-				continue
-			}
+		ok := false
+		switch key {
+		case "results":
+			ok = r.patterns(v, n.Line())
+		case "default_category":
+			r.usual, ok = v.(string)
+		case "shell":
+			r.shell, ok = v.(string)
+		case "environment":
+			r.env = map[string]string{}
+			ok = r.environment(r.env, v)
+		case "categories":
+			ok = r.categories(v)
 		}
-		r.b.faults.Fail("wrong-type", n.Line(), "", "%q has a value of the wrong type", key)
+		if !ok {
+			r.b.faults.Fail("wrong-type", n.Line(), "", "%q has a value of the wrong type", key)
+		}
 	}
 }
 
+// categories takes in the categories, and reports whether they are an object.
+func (r *jxReader) categories(v any) bool {
+	all, ok := v.(*jx.Object)
+	if !ok {
+		return false
+	}
+	for _, p := range all.Pairs {
+		o, ok := p.Value.(*jx.Object)
+		if !ok {
+			r.b.faults.Fail("wrong-type", p.Line, "", "category %s has to be an object", p.Key)
+			continue
+		}
+		r.cats[p.Key] = o
+		for _, of := range o.Pairs {
+			if !slices.Contains(categoryKeys, of.Key) {
+				r.unknown(of.Key, of.Line, categoryKeys)
+			}
+		}
+	}
+	return true
+}
+
 // patterns takes in the patterns of results, and reports whether all are texts.
-func (r *jxReader) patterns(list jx.List, line int) bool {
+func (r *jxReader) patterns(v any, line int) bool {
+	list, ok := v.(jx.List)
 	r.resultsLine = line
 	for _, v := range list {
 		text, ok := v.(string)
@@ -204,17 +207,20 @@ func (r *jxReader) patterns(list jx.List, line int) bool {
 		}
 		r.results = append(r.results, text)
 	}
-	return true
+	return ok
 }
 
 func (r *jxReader) unknown(key string, line int, known []string) {
 	r.b.faults.Warn("unknown-key", line, "", "key %q is ignored: %s", key, spelling.Hint(key, known))
 }
 
-// environment adds variables to an environment.
-func (r *jxReader) environment(to map[string]string, o *jx.Object) {
-	for i := range o.Pairs {
-		p := &o.Pairs[len(o.Pairs)-1-i] // of equal keys the first counts
+// environment adds variables to an environment, and reports whether they are an object.
+func (r *jxReader) environment(to map[string]string, v any) bool {
+	o, ok := v.(*jx.Object)
+	if !ok {
+		return false
+	}
+	for _, p := range slices.Backward(o.Pairs) { // of equal keys the first counts
 		value, ok := jx.Text(p.Value)
 		if !ok || p.Key == "" || strings.ContainsAny(p.Key, "=\x00") || strings.ContainsRune(value, 0) {
 			r.b.faults.Fail("wrong-type", p.Line, "", "environment variable %q has to be a text", p.Key)
@@ -222,6 +228,7 @@ func (r *jxReader) environment(to map[string]string, o *jx.Object) {
 		}
 		to[p.Key] = value
 	}
+	return true
 }
 
 var jxResources = []struct{ key, resource string }{{"cores", flowCores}, {"memory", flowMemory}, {"disk", flowDisk},
@@ -273,27 +280,19 @@ var (
 
 func (r *jxReader) rule(o *jx.Object) {
 	rule := flowRule{line: o.Line, category: r.usual, shell: r.shell, resources: map[string]flowValue{}}
-	fail := func(line int, format string, args ...any) { r.b.faults.Fail("wrong-type", line, "", format, args...) }
-	var own *jx.Pair
+	texts := map[string]*string{"command": &rule.command, "workflow": &rule.nested, "category": &rule.category,
+		"shell": &rule.shell}
 	for i := range o.Pairs {
 		p := &o.Pairs[i]
-		text, isText := p.Value.(string)
-		switch p.Key {
-		case "command", "workflow", "category", "shell":
-			if !isText {
-				fail(p.Line, "%q of a rule has to be a text", p.Key)
+		if to := texts[p.Key]; to != nil {
+			var ok bool
+			if *to, ok = p.Value.(string); !ok {
+				r.b.faults.Fail("wrong-type", p.Line, "", "%q of a rule has to be a text", p.Key)
 				return
 			}
-			switch p.Key {
-			case "command":
-				rule.command = text
-			case "workflow":
-				rule.nested = text
-			case "shell":
-				rule.shell = text
-			default:
-				rule.category = text
-			}
+			continue
+		}
+		switch p.Key {
 		case "inputs", "input":
 			r.files(&rule.inputs, p)
 		case "outputs", "output": // a slip that published makeflows have
@@ -305,53 +304,42 @@ func (r *jxReader) rule(o *jx.Object) {
 		default:
 			r.unknown(p.Key, p.Line, ruleKeys)
 		}
-		if p.Key == "environment" {
-			own = p
-		}
 	}
-	switch {
-	case rule.command != "" && rule.nested != "":
-		fail(o.Line, "a rule with a command and a workflow: it has one of them")
-		return
-	case rule.command == "" && rule.nested == "":
-		fail(o.Line, "a rule without a command")
+	if (rule.command == "") == (rule.nested == "") {
+		why := "a rule without a command"
+		if rule.command != "" {
+			why = "a rule with a command and a workflow: it has one of them"
+		}
+		r.b.faults.Fail("wrong-type", o.Line, "", "%s", why)
 		return
 	}
 	env := map[string]string{}
 	maps.Copy(env, r.env)
 	if c := r.cats[rule.category]; c != nil {
-		if v, ok := c.Get("resources"); ok {
-			r.resources(rule.resources, v, c.Line)
-		}
-		if v, ok := c.Get("needs"); ok {
-			r.needs(rule.resources, v, c.Line)
-		}
-		if v, ok := c.Get("environment"); ok {
-			if e, ok := v.(*jx.Object); ok {
-				r.environment(env, e)
-			} else {
-				fail(c.Line, `"environment" has to be an object`)
-			}
-		}
+		r.demands(&rule, env, c)
 	}
-	if v, ok := o.Get("resources"); ok {
-		r.resources(rule.resources, v, o.Line)
-	}
-	if v, ok := o.Get("needs"); ok {
-		r.needs(rule.resources, v, o.Line)
-	}
-	if own != nil {
-		if e, ok := own.Value.(*jx.Object); ok {
-			r.environment(env, e)
-		} else {
-			fail(own.Line, `"environment" has to be an object`)
-		}
-	}
+	r.demands(&rule, env, o)
 	for k, v := range env {
 		rule.env = append(rule.env, r.b.same(k+"="+v))
 	}
 	slices.Sort(rule.env)
 	r.b.rule(&rule)
+}
+
+// demands adds the resources and variables of a category or a rule.
+func (r *jxReader) demands(rule *flowRule, env map[string]string, o *jx.Object) {
+	for _, p := range slices.Backward(o.Pairs) { // of equal keys the first counts
+		switch p.Key {
+		case "resources":
+			r.resources(rule.resources, p.Value, p.Line)
+		case "needs":
+			r.needs(rule.resources, p.Value, p.Line)
+		case "environment":
+			if !r.environment(env, p.Value) {
+				r.b.faults.Fail("wrong-type", p.Line, "", `"environment" has to be an object`)
+			}
+		}
+	}
 }
 
 // files reads a list of files: texts, or objects with the names that a file has in the workflow and for the task.

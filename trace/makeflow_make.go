@@ -49,20 +49,21 @@ const (
 	maxSubstitutions = 32
 )
 
-// stop ends the reading; its fault was reported.
+// stop ends the reading by a panic; its fault was reported.
 type stop struct{}
+
+// stopped is deferred where the reading ends.
+func stopped() {
+	if x := recover(); x != nil && x != (stop{}) {
+		panic(x)
+	}
+}
 
 func (b *builder) readMake(text string) {
 	r := &makeReader{b: b, category: defaultCategory, vars: map[string]map[string][]flowAssigned{},
 		unknown: map[string]bool{}}
 	l := &lexer{makeReader: r, text: text, line: 1}
-	defer func() {
-		if x := recover(); x != nil {
-			if _, ok := x.(stop); !ok {
-				panic(x)
-			}
-		}
-	}()
+	defer stopped()
 	for l.at < len(l.text) {
 		l.statement()
 	}

@@ -58,43 +58,25 @@ func (p *pegasusReader) cutOff(data []byte) {
 func (p *pegasusReader) document(root *reader.Node) {
 	b := p.b
 	var jobs, edges *reader.Node
-	own := &catalogReader{b, b.cat.own, p.y}
-	p.y.Mapping(root, "the workflow", func(key string, v *reader.Node) {
-		switch key {
-		case "pegasus":
-			b.wf.Version = p.y.Text(v)
-		case "name":
-			b.wf.Name = p.y.Text(v)
-		case "jobs":
+	r := &catalogReader{b, b.cat.own, p.y}
+	p.y.Fields(root, "the workflow", fields{"pegasus": r.text(&b.wf.Version), "name": r.text(&b.wf.Name),
+		"jobs": func(v *reader.Node) {
 			if jobs = v; p.y.IsList(v) {
 				b.line = p.y.Line(v)
 			}
-		case "jobDependencies":
-			edges, p.related = v, true
-		case "transformationCatalog":
-			own.transformations(v)
-		case "replicaCatalog":
-			own.replicas(v)
-		case "siteCatalog":
-			own.siteCatalog(v)
-		case "profiles":
-			own.addProfiles(&p.shared, v)
-		case "hooks":
-			b.noEffect("hooks of the workflow")
-		}
-	})
+		},
+		"jobDependencies":       func(v *reader.Node) { edges, p.related = v, true },
+		"transformationCatalog": r.transformations, "replicaCatalog": r.replicas, "siteCatalog": r.siteCatalog,
+		"profiles": r.profiles(&p.shared),
+		"hooks":    func(*reader.Node) { b.noEffect("hooks of the workflow") },
+	}, nil)
 	p.y.Sequence(jobs, "jobs", p.job)
 	p.y.Sequence(edges, "jobDependencies", func(v *reader.Node) {
 		var id string
 		var children []*reader.Node
-		p.y.Mapping(v, "a dependency", func(key string, v *reader.Node) {
-			switch key {
-			case "id":
-				id = p.y.Text(v)
-			case "children":
-				p.y.Sequence(v, "children", func(c *reader.Node) { children = append(children, c) })
-			}
-		})
+		p.y.Fields(v, "a dependency", fields{"id": r.text(&id), "children": r.list("children", func(c *reader.Node) {
+			children = append(children, c)
+		})}, nil)
 		p.barren = len(children) == 0
 		for _, c := range children {
 			b.depends(id, p.y.Text(c), p.y.Line(c))
@@ -145,9 +127,8 @@ func (p *pegasusReader) job(v *reader.Node) {
 	}
 	var own profiles
 	(&catalogReader{b, b.cat.own, y}).addProfiles(&own, fields["profiles"])
-	at := int32(len(b.wf.Tasks) - 1)
-	b.usesPrograms(at, programs)
-	b.program(at, transformation{text("namespace"), text("name"), text("version")}, strings.Join(words, " "), own,
+	b.usesPrograms(t, programs)
+	b.program(t, transformation{text("namespace"), text("name"), text("version")}, strings.Join(words, " "), own,
 		p.shared)
 	p.full(line)
 }
@@ -161,48 +142,27 @@ func (p *pegasusReader) full(line int) {
 
 // uses reads a file of a job. One that is a program is returned by the name of its transformation.
 func (p *pegasusReader) uses(v *reader.Node) (program transformation, ok bool) {
-	b, y := p.b, p.y
-	var name, kind, stageOut string
-	var size *reader.Node
-	optional, executable := false, false
-	if !y.Mapping(v, "a use", func(key string, v *reader.Node) {
-		switch key {
-		case "lfn":
-			name = y.Text(v)
-		case "type":
-			kind = y.Text(v)
-		case "size":
-			size = v
-		case "stageOut":
-			stageOut = y.Text(v)
-		case "optional":
-			optional = y.Text(v) == "true"
-		case "executable":
-			executable = y.Text(v) == "true"
-		case "namespace":
-			program.namespace = y.Text(v)
-		case "version":
-			program.version = y.Text(v)
-		case "metadata":
-			y.Mapping(v, "metadata", func(key string, v *reader.Node) {
-				if key == "size" && size == nil {
-					size = v
-				}
-			})
-		}
-	}) {
+	b, y, r := p.b, p.y, catalogReader{p.b, p.b.cat.own, p.y}
+	var kind, stageOut, optional, executable string
+	var size, sized *reader.Node // sized: in the metadata
+	if !y.Fields(v, "a use", reader.Fields{"lfn": r.text(&program.name), "namespace": r.text(&program.namespace),
+		"version": r.text(&program.version), "type": r.text(&kind), "stageOut": r.text(&stageOut),
+		"optional": r.text(&optional), "executable": r.text(&executable),
+		"size": func(v *reader.Node) { size = v },
+		"metadata": func(v *reader.Node) {
+			y.Fields(v, "metadata", reader.Fields{"size": func(v *reader.Node) { sized = v }}, nil)
+		},
+	}, nil) {
 		return program, false
 	}
-	id := b.wf.Tasks[len(b.wf.Tasks)-1].ID
-	if name == "" {
-		b.faults.Warn("unnamed-file", y.Line(v), id, "task %s has a use without lfn: ignored", id)
+	if size = cmp.Or(size, sized); program.name == "" {
+		b.faults.Warn("unnamed-file", y.Line(v), b.lastID(), "task %s has a use without lfn: ignored", b.lastID())
 		return program, false
 	}
-	if executable {
-		program.name = name
+	if executable == "true" {
 		return program, true
 	}
-	if f, out := b.use(b.number(name), kind, stageOut, optional, y.Line(v)); f >= 0 && size != nil {
+	if f, out := b.use(b.number(program.name), kind, stageOut, optional == "true", y.Line(v)); f >= 0 && size != nil {
 		b.size(f, y.Text(size), out, y.Line(size))
 	}
 	return program, false

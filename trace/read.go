@@ -164,24 +164,9 @@ func Read(r io.Reader, source string, opt ReadOptions) (*Workflow, []Fault, erro
 	if b.wf.Format, err = sniff(in.Reader, source); err != nil && !b.brokenYAML() {
 		b.faults.Damage(err, 1)
 	}
-	switch b.wf.Format {
-	case DAX:
-		b.readDAX()
-	case PegasusYAML:
-		b.readPegasus()
-	case WfFormat:
-		b.readWfFormat()
-	case Makeflow:
-		b.readMakeflow()
-	case DOT:
-		b.readDOT()
-	case Benchmark:
-		b.readBenchmark()
-	case Metadata:
-		b.readMetadata()
-	case NextflowTrace:
-		b.readNextflow()
-	case SWF, Sacct, Alibaba, WTA:
+	if read := formats[b.wf.Format].flow; read != nil {
+		read(b)
+	} else if b.wf.Format.IsArchive() {
 		b.faults.Fail("archive", 1, "", "an archive (%s), which is many workflows: give it to gantry simulate, or "+
 			"name it as archive in a workload file (docs/archives.md)", b.wf.Format)
 		b.wf.Format = Unknown

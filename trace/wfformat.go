@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"slices"
 	"strconv"
+	"time"
 
 	"gantry/trace/reader"
 )
@@ -30,8 +31,10 @@ type wfDocument struct {
 	makespan                    wfFact
 	speeds                      map[string]*big.Rat // of machines, against one on which runtimes count
 	executedAt                  string
-	facts                       []wfFact // of the task that is read
-	room                        []wfFact // for facts of tasks, allocated ahead
+	facts                       []wfFact   // of the task that is read
+	entry                       *wfTask    // whose facts are told
+	one                         [30]wfFact // of it, by their fields
+	room                        []wfFact   // for facts of tasks, allocated ahead
 }
 
 // wfTask is a task with its facts, in the order of the file.
@@ -54,7 +57,7 @@ type wfFile struct {
 	size wfFact
 }
 
-// wfKind is the kind of a fact. Keys of different versions for the same thing are different kinds.
+// wfKind is the kind of a fact: one of these, or a field of wfFields.
 type wfKind uint8
 
 const (
@@ -62,52 +65,85 @@ const (
 	wfID
 	wfOriginal
 	wfCategory
-	wfRuntime
-	wfRuntimeNew
-	wfCores
-	wfCoresNew
-	wfAvgCPU
-	wfMemory
-	wfMemoryInBytes
-	wfBytesRead
-	wfBytesWritten
-	wfReadBytes
-	wfWrittenBytes
 	wfCommand // there is one
 	wfProgram
 	wfShell
-	wfImage
-	wfStdin
-	wfStdout
-	wfStderr
-	wfTokens
-	wfRetries
-	wfPhase
-	wfDisk
-	wfTimeLimit
-	wfDiskLimit
-	wfSubWorkflow
-	wfGPUs
-	wfOverhead
-	wfMemoryNeeded
-	wfSingles // those above have one value, those below may have several
+	wfArgument // of these and those below there may be several
+	wfArgv
+	wfEnv
+	wfMachine
 	wfParent
 	wfChild
 	wfInput
 	wfOutput
 	wfSize // of the file before it
-	wfArgument
-	wfArgv
-	wfEnv
-	wfMachine
+	wfFirst
 )
 
 // recurs reports whether one text is kept of all facts of that kind with that text.
-func (k wfKind) recurs() bool { return k == wfCategory || k >= wfParent && k != wfSize }
+func (k wfKind) recurs() bool { return k == wfCategory || k >= wfArgument && k < wfSize }
 
 // names reports whether facts of that kind name a task or a file.
-func (k wfKind) names() bool {
-	return k == wfID || k == wfName || k >= wfParent && k <= wfOutput
+func (k wfKind) names() bool { return k <= wfID || k >= wfParent && k <= wfOutput }
+
+// wfField is a key of tasks that has one value.
+type wfField struct {
+	key  string
+	take func(d *wfDocument, t *Task, f wfFact)
+	give func(t *Task) any // the value that is written, as the schema has no place for it; nil: none
+}
+
+// wfFields are read in this order: where two tell the same, the last one counts.
+var wfFields = []wfField{
+	{"runtime", (*wfDocument).runtime, nil},
+	{"runtimeInSeconds", (*wfDocument).runtime, nil},
+	{"cores", (*wfDocument).cores, nil},
+	{"coreCount", (*wfDocument).cores, nil},
+	{"avgCPU", (*wfDocument).avgCPU, nil},
+	{"memory", func(d *wfDocument, t *Task, f wfFact) { d.memory(t, f, d.kilobyteRM || d.release < 104) }, nil},
+	{"memoryInBytes", func(d *wfDocument, t *Task, f wfFact) { d.memory(t, f, d.kilobyteRM && d.release >= 104) }, nil},
+	{"memoryNeededInBytes", func(d *wfDocument, t *Task, f wfFact) { d.memory(t, f, false) }, nil},
+	{"bytesRead", func(d *wfDocument, t *Task, f wfFact) { d.bytes(t, f, ReadBytes, true) }, nil},
+	{"readBytes", func(d *wfDocument, t *Task, f wfFact) { d.bytes(t, f, ReadBytes, false) }, nil},
+	{"bytesWritten", func(d *wfDocument, t *Task, f wfFact) { d.bytes(t, f, WrittenBytes, true) }, nil},
+	{"writtenBytes", func(d *wfDocument, t *Task, f wfFact) { d.bytes(t, f, WrittenBytes, false) }, nil},
+	{"overheadInSeconds", func(d *wfDocument, t *Task, f wfFact) {
+		t.Overhead = d.b.span(t, "overheadInSeconds", d.said(f), time.Second, int(f.line))
+	}, nil},
+	{"image", func(d *wfDocument, t *Task, f wfFact) { d.b.image(t, d.said(f)) }, func(t *Task) any { return t.Image }},
+	wfText("stdin", func(t *Task) *string { return &t.Stdin }),
+	wfText("stdout", func(t *Task) *string { return &t.Stdout }),
+	wfText("stderr", func(t *Task) *string { return &t.Stderr }),
+	wfText("tokens", func(t *Task) *string { return &t.Tokens }),
+	{"retries", func(d *wfDocument, t *Task, f wfFact) {
+		t.Retries = int(d.b.whole(t, "retries", d.said(f), reader.MaxRetries, int(f.line)))
+	}, func(t *Task) any {
+		if t.Retries < 0 {
+			return nil
+		}
+		return &t.Retries // 0 is known
+	}},
+	{"phase", func(d *wfDocument, t *Task, f wfFact) {
+		t.Phase = int32(d.b.whole(t, "phase", d.said(f), maxPhase, int(f.line)))
+	}, func(t *Task) any { return t.Phase }},
+	{"diskBytesPerSecond", func(d *wfDocument, t *Task, f wfFact) {
+		t.DiskBps = int64(d.b.positive(t, "diskBytesPerSecond", d.said(f), maxRate, int(f.line)))
+	}, func(t *Task) any { return t.DiskBps }},
+	{"timeLimitInSeconds", func(d *wfDocument, t *Task, f wfFact) {
+		d.b.limit(t, "timeLimitInSeconds", d.said(f), time.Second, int(f.line))
+	}, func(t *Task) any { return t.TimeLimit.Seconds() }},
+	{"diskLimitInBytes", func(d *wfDocument, t *Task, f wfFact) {
+		t.DiskLimit, _ = d.b.amount(t, "diskLimitInBytes", d.said(f), 1, int(f.line))
+	}, func(t *Task) any { return t.DiskLimit }},
+	{"gpus", func(d *wfDocument, t *Task, f wfFact) { d.b.gpus(t, t.ID, "gpus", d.said(f), int(f.line)) },
+		func(t *Task) any { return t.GPUs }},
+	{"subWorkflow", func(d *wfDocument, t *Task, f wfFact) { t.SubWorkflow = t.SubWorkflow || d.said(f) == "true" },
+		func(t *Task) any { return t.SubWorkflow }},
+}
+
+func wfText(key string, of func(t *Task) *string) wfField {
+	return wfField{key, func(d *wfDocument, t *Task, f wfFact) { *of(t) = d.said(f) },
+		func(t *Task) any { return *of(t) }}
 }
 
 // wfKeys are the keys of a task, in all versions.
@@ -123,31 +159,26 @@ func init() { // its readers look into it
 	wfKeys = map[string]func(d *wfDocument) error{
 		"name": value(wfName), "id": value(wfID), "originalId": value(wfOriginal), "category": value(wfCategory),
 		"parents": values(wfParent), "children": values(wfChild), "childrens": values(wfChild),
-		"runtime": value(wfRuntime), "runtimeInSeconds": value(wfRuntimeNew), "cores": value(wfCores),
-		"coreCount": value(wfCoresNew),
-		"avgCPU":    value(wfAvgCPU), "memory": value(wfMemory), "memoryInBytes": value(wfMemoryInBytes),
-		"bytesRead":    value(wfBytesRead),
-		"bytesWritten": value(wfBytesWritten), "readBytes": value(wfReadBytes), "writtenBytes": value(wfWrittenBytes),
-		"files":      (*wfDocument).uses,
-		"inputFiles": values(wfInput), "outputFiles": values(wfOutput),
-		"arguments": (*wfDocument).arguments, "image": value(wfImage),
-		"command":   (*wfDocument).command,
-		"container": (*wfDocument).container,
-		"stdin":     value(wfStdin), "stdout": value(wfStdout), "stderr": value(wfStderr),
-		"env":    (*wfDocument).env,
-		"tokens": value(wfTokens),
+		"files": (*wfDocument).uses, "inputFiles": values(wfInput), "outputFiles": values(wfOutput),
+		"arguments": (*wfDocument).arguments, "command": (*wfDocument).command, "env": (*wfDocument).env,
+		"container": (*wfDocument).container, "gpu": (*wfDocument).gpus, "gpuCount": (*wfDocument).gpus,
+		"machines": values(wfMachine),
 		"network": func(d *wfDocument) error {
 			d.b.noEffect("network (--network)")
 			return d.j.Skip()
 		},
-		"retries": value(wfRetries), "phase": value(wfPhase), "diskBytesPerSecond": value(wfDisk),
-		"timeLimitInSeconds": value(wfTimeLimit), "diskLimitInBytes": value(wfDiskLimit),
-		"subWorkflow": (*wfDocument).subWorkflow,
-		"gpu":         (*wfDocument).gpus, "gpus": (*wfDocument).gpus,
-		"gpuCount":          (*wfDocument).gpus,
-		"overheadInSeconds": value(wfOverhead), "memoryNeededInBytes": value(wfMemoryNeeded),
-		"machines": values(wfMachine),
 	}
+	for i := range wfFields {
+		wfKeys[wfFields[i].key] = value(wfFirst + wfKind(i))
+	}
+	wfKeys["gpus"], wfKeys["subWorkflow"] = (*wfDocument).gpus, func(d *wfDocument) error {
+		return d.truth(wfKindOf("subWorkflow"))
+	}
+}
+
+// wfKindOf is the kind of a field.
+func wfKindOf(key string) wfKind {
+	return wfFirst + wfKind(slices.IndexFunc(wfFields, func(f wfField) bool { return f.key == key }))
 }
 
 // readWfFormat reads WfFormat 0.1 to 1.6. A user's own file may add keys that the schema does not have, on the tasks of
@@ -398,10 +429,10 @@ func (d *wfDocument) gpus() error {
 	case 'n', 'f':
 		return d.j.Skip()
 	case '{', '[', 't':
-		d.facts = append(d.facts, wfFact{kind: wfGPUs, text: d.b.number("some"), line: int32(line)})
+		d.facts = append(d.facts, wfFact{d.b.number("some"), int32(line), wfKindOf("gpus")})
 		return d.j.Skip()
 	}
-	return d.fact(wfGPUs)
+	return d.fact(wfKindOf("gpus"))
 }
 
 // taskOfFacts makes a task of the facts that were read.
@@ -513,8 +544,6 @@ func (d *wfDocument) command() error {
 	})
 }
 
-func (d *wfDocument) subWorkflow() error { return d.truth(wfSubWorkflow) }
-
 func (d *wfDocument) truth(kind wfKind) error {
 	yes, err := d.j.Truth()
 	d.facts = append(d.facts, wfFact{text: d.b.number(strconv.FormatBool(yes)), kind: kind})
@@ -534,10 +563,10 @@ func (d *wfDocument) env() error {
 
 func (d *wfDocument) container() error {
 	if kind, _ := d.j.Peek(); kind == '"' {
-		return d.fact(wfImage)
+		return d.fact(wfKindOf("image"))
 	}
 	var name, image string
 	err := d.fields(map[string]func() error{"image": d.to(&image), "name": d.to(&name)})
-	d.facts = append(d.facts, wfFact{text: d.b.apart(cmp.Or(image, name)), kind: wfImage})
+	d.facts = append(d.facts, wfFact{text: d.b.apart(cmp.Or(image, name)), kind: wfKindOf("image")})
 	return err
 }

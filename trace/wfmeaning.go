@@ -25,9 +25,7 @@ func release(version string) int {
 	return 104
 }
 
-var (
-	optionValue = regexp.MustCompile(`^--[A-Za-z][-\w]*\s`)
-)
+var optionValue = regexp.MustCompile(`^--[A-Za-z][-\w]*\s`)
 
 // finish interprets the document.
 func (d *wfDocument) finish() {
@@ -337,112 +335,77 @@ func (d *wfDocument) fileName(written int32) int32 {
 
 // tell fills in the facts of the task itself.
 func (d *wfDocument) tell(t *Task, x *wfTask) {
-	b, old := d.b, d.release < 104
-	var one [wfSingles]wfFact
+	d.entry = x
+	one := d.one[:]
+	clear(one)
 	var env []string
+	commands := false
 	for _, f := range x.facts {
-		if f.kind == wfEnv {
+		switch {
+		case f.kind == wfCommand:
+			commands = true
+		case f.kind == wfEnv:
 			env = append(env, d.said(f))
-		} else if f.kind < wfSingles && (f.text != 0 || f.kind == wfCommand) {
-			one[f.kind] = f
+		case f.kind >= wfFirst && f.text != 0:
+			one[f.kind-wfFirst] = f
 		}
 	}
-	newer := func(kind, older wfKind) wfFact {
-		if one[kind].text == 0 {
-			return one[older]
-		}
-		return one[kind]
-	}
-	if v := newer(wfRuntimeNew, wfRuntime); v.text != 0 {
-		b.runtime(t, d.said(v), int(v.line))
-		var ok bool
-		if t.Runtime, ok = atOne(t.Runtime, d.speed(x)); !ok {
-			b.faults.Judge(b.opt.Repair, "bad-number", int(v.line), t.ID, "taken as unknown",
-				"runtime %q of task %s is above %v at the relativeSpeed of its machine", d.said(v), t.ID,
-				reader.MaxTime)
-			t.Known &^= Runtime
+	for i, f := range one[:len(wfFields)] {
+		if f.text != 0 {
+			wfFields[i].take(d, t, f)
 		}
 	}
-	if v := newer(wfCoresNew, wfCores); v.text != 0 {
-		b.cores(t, d.said(v), int(v.line))
-	}
-	if v := one[wfAvgCPU]; v.text != 0 {
-		// Nextflow says 0 of a process too short to be sampled.
-		if n := b.positive(t, "avgCPU", d.said(v), 100*reader.MaxCores, int(v.line)); n > 0 || n == 0 && !d.nextflow {
-			t.AvgCPU = n
-			t.Known |= AvgCPU
-		}
-	}
-	if v := one[wfOverhead]; v.text != 0 {
-		t.Overhead = b.span(t, "overheadInSeconds", d.said(v), time.Second, int(v.line))
-	}
-	memory, scale := newer(wfMemoryInBytes, wfMemory), int64(1)
-	if one[wfMemoryInBytes].text == 0 && old || d.kilobyteRM && !old {
-		scale = 1000
-	}
-	if one[wfMemoryNeeded].text != 0 {
-		memory, scale = one[wfMemoryNeeded], 1
-	}
-	if memory.text != 0 {
-		b.memory(t, d.said(memory), scale, int(memory.line))
-	}
-	for _, io := range []struct {
-		what        string
-		kind, older wfKind
-		to          *int64
-		known       Fields
-	}{{"bytes read", wfReadBytes, wfBytesRead, &t.ReadBytes, ReadBytes}, {"bytes written", wfWrittenBytes,
-		wfBytesWritten, &t.WrittenBytes, WrittenBytes}} {
-		v, scale := newer(io.kind, io.older), int64(1)
-		if one[io.kind].text == 0 && old && (d.makeflow || d.nextflow) {
-			scale = 1000
-		}
-		if v.text == 0 {
-			continue
-		}
-		if n, ok := b.amount(t, io.what, d.said(v), scale, int(v.line)); ok {
-			*io.to = n
-			t.Known |= io.known
-		}
-	}
-
-	if one[wfCommand].kind == wfCommand {
-		if t.Command, t.Shell = d.argv(x, &one, t.Kind); len(t.Command) > 0 {
+	if commands {
+		if t.Command, t.Shell = d.argv(x, t.Kind); len(t.Command) > 0 {
 			t.Known |= Command
 		}
 	}
-	if v := one[wfImage]; v.text != 0 {
-		b.image(t, d.said(v))
-	}
-	t.Stdin, t.Stdout, t.Stderr = cmp.Or(d.said(one[wfStdin]), t.Stdin), cmp.Or(d.said(one[wfStdout]), t.Stdout),
-		cmp.Or(d.said(one[wfStderr]), t.Stderr)
-	t.Tokens = cmp.Or(d.said(one[wfTokens]), t.Tokens)
 	if env != nil {
 		slices.Sort(env)
 		t.Env = env
 	}
-	whole := func(kind wfKind, what string, most float64) float64 {
-		return b.whole(t, what, d.said(one[kind]), most, int(one[kind].line))
+}
+
+func (d *wfDocument) runtime(t *Task, f wfFact) {
+	b := d.b
+	b.runtime(t, d.said(f), int(f.line))
+	var ok bool
+	if t.Runtime, ok = atOne(t.Runtime, d.speed(d.entry)); !ok {
+		b.faults.Judge(b.opt.Repair, "bad-number", int(f.line), t.ID, "taken as unknown",
+			"runtime %q of task %s is above %v at the relativeSpeed of its machine", d.said(f), t.ID, reader.MaxTime)
+		t.Known &^= Runtime
 	}
-	if one[wfRetries].text != 0 {
-		t.Retries = int(whole(wfRetries, "retries", reader.MaxRetries))
+}
+
+func (d *wfDocument) cores(t *Task, f wfFact) { d.b.cores(t, d.said(f), int(f.line)) }
+
+func (d *wfDocument) avgCPU(t *Task, f wfFact) {
+	// Nextflow says 0 of a process too short to be sampled.
+	if n := d.b.positive(t, "avgCPU", d.said(f), 100*reader.MaxCores, int(f.line)); n > 0 || n == 0 && !d.nextflow {
+		t.AvgCPU, t.Known = n, t.Known|AvgCPU
 	}
-	if one[wfPhase].text != 0 {
-		t.Phase = int32(whole(wfPhase, "phase", maxPhase))
+}
+
+func (d *wfDocument) memory(t *Task, f wfFact, kilobytes bool) {
+	scale := int64(1)
+	if kilobytes {
+		scale = 1000
 	}
-	if one[wfDisk].text != 0 {
-		t.DiskBps = int64(b.positive(t, "diskBytesPerSecond", d.said(one[wfDisk]), maxRate, int(one[wfDisk].line)))
+	d.b.memory(t, d.said(f), scale, int(f.line))
+}
+
+// bytes reads an amount of I/O. Makeflow and Nextflow gave kilobytes by the older keys.
+func (d *wfDocument) bytes(t *Task, f wfFact, is Fields, older bool) {
+	what, to, scale := "bytes read", &t.ReadBytes, int64(1)
+	if is == WrittenBytes {
+		what, to = "bytes written", &t.WrittenBytes
 	}
-	if v := one[wfTimeLimit]; v.text != 0 {
-		b.limit(t, "timeLimitInSeconds", d.said(v), 1e9, int(v.line))
+	if older && d.release < 104 && (d.makeflow || d.nextflow) {
+		scale = 1000
 	}
-	if v := one[wfDiskLimit]; v.text != 0 {
-		t.DiskLimit, _ = b.amount(t, "diskLimitInBytes", d.said(v), 1, int(v.line))
+	if n, ok := d.b.amount(t, what, d.said(f), scale, int(f.line)); ok {
+		*to, t.Known = n, t.Known|is
 	}
-	if v := one[wfGPUs]; v.text != 0 {
-		b.gpus(t, t.ID, "gpus", d.said(v), int(v.line))
-	}
-	t.SubWorkflow = t.SubWorkflow || d.said(one[wfSubWorkflow]) == "true"
 }
 
 // speed is that of the machine on which a task was, nil if it is not told.
@@ -479,8 +442,9 @@ func (b *builder) image(t *Task, image string) {
 }
 
 // argv interprets a command by the rule that readWfFormat states.
-func (d *wfDocument) argv(x *wfTask, one *[wfSingles]wfFact, kind string) (argv []string, shell bool) {
-	program, id := d.said(one[wfProgram]), cmp.Or(d.said(one[wfID]), d.said(one[wfName]))
+func (d *wfDocument) argv(x *wfTask, kind string) (argv []string, shell bool) {
+	program, named := d.b.text(x.one(wfProgram)), d.b.text(x.one(wfShell))
+	id := d.b.text(cmp.Or(x.id, x.name))
 	var pieces []string
 	for _, f := range x.facts {
 		switch f.kind {
@@ -502,10 +466,9 @@ func (d *wfDocument) argv(x *wfTask, one *[wfSingles]wfFact, kind string) (argv 
 	all := append([]string{program}, pieces...)
 	line := strings.Join(all, " ")
 	switch {
-	case one[wfShell].text != 0:
-		if d.said(one[wfShell]) == "false" {
-			return all, false
-		}
+	case named == "false":
+		return all, false
+	case named != "":
 		shell = true
 	case d.makeflow || d.nextflow:
 		shell = needsShell(line)
@@ -521,11 +484,7 @@ func (d *wfDocument) argv(x *wfTask, one *[wfSingles]wfFact, kind string) (argv 
 		shell = !d.pegasus && slices.ContainsFunc(pieces, func(p string) bool { return operators[p] })
 	}
 	if shell {
-		named := d.said(one[wfShell])
-		if named == "true" {
-			named = ""
-		}
-		return d.b.script(int(x.line), id, line, named), true
+		return d.b.script(int(x.line), id, line, strings.TrimPrefix(named, "true")), true
 	}
 	argv = all[:1:1]
 	for _, p := range pieces {

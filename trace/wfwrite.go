@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -81,7 +82,8 @@ type wfWriter struct {
 }
 
 func write(to io.Writer, wf *Workflow, e *Execution) error {
-	w := &wfWriter{Writer: bufio.NewWriterSize(to, 64<<10), wf: wf, e: e, tasks: wf.taskIDs()}
+	w := &wfWriter{Writer: bufio.NewWriterSize(to, 64<<10), wf: wf, e: e,
+		tasks: allowed(len(wf.Tasks), func(i int) string { return wf.Tasks[i].ID }, "-_.")}
 	head := object{"name": cmp.Or(wf.Name, wf.Label, "workflow"), "schemaVersion": "1.5",
 		"description": "written by gantry"}
 	if e != nil {
@@ -132,7 +134,12 @@ func (w *wfWriter) list(key string, n int, value func(i int) object) {
 
 // specification writes the content of workflow.specification.
 func (w *wfWriter) specification() {
-	files, altered := w.wf.fileIDs()
+	files, altered := allowed(len(w.wf.Files), func(i int) string { return w.wf.Files[i].Name }, "-_./:"), object{}
+	for i, id := range files {
+		if name := w.wf.Files[i].Name; id != name {
+			altered[id] = name
+		}
+	}
 	if len(altered) > 0 {
 		w.WriteString("\"originalFileIds\": ")
 		w.value(altered)
@@ -233,9 +240,14 @@ func setKnown[T comparable](v object, key string, x T) {
 
 // extend adds the values that the schema has no place for.
 func extend(v object, t *Task) {
-	for key, s := range map[string]string{"stdin": t.Stdin, "stdout": t.Stdout, "stderr": t.Stderr, "category": t.Kind,
-		"image": t.Image, "tokens": t.Tokens} {
-		setKnown(v, key, s)
+	setKnown(v, "category", t.Kind)
+	for _, f := range wfFields {
+		if f.give == nil {
+			continue
+		}
+		if x := reflect.ValueOf(f.give(t)); x.IsValid() && !x.IsZero() {
+			v[f.key] = x.Interface()
+		}
 	}
 	if len(t.Env) > 0 {
 		env := map[string]string{}
@@ -245,15 +257,6 @@ func extend(v object, t *Task) {
 		}
 		v["env"] = env
 	}
-	if t.Retries >= 0 {
-		v["retries"] = t.Retries
-	}
-	setKnown(v, "phase", t.Phase)
-	setKnown(v, "gpus", t.GPUs)
-	setKnown(v, "diskBytesPerSecond", t.DiskBps)
-	setKnown(v, "timeLimitInSeconds", t.TimeLimit.Seconds())
-	setKnown(v, "diskLimitInBytes", t.DiskLimit)
-	setKnown(v, "subWorkflow", t.SubWorkflow)
 	if t.Known.Has(Cores) && t.Cores < 1 { // the schema wants at least 1 in execution.tasks
 		v["coreCount"] = t.Cores
 	}
@@ -351,61 +354,34 @@ func (w *wfWriter) hosts() map[string]string {
 
 // hostName makes a name one that a host may have.
 func hostName(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '-' || r == '.' {
-			return r
-		}
-		return '-'
-	}, s)
-	s = strings.Trim(s[:min(len(s), 63)], "-.")
-	return cmp.Or(s, "node")
+	s = replaced(s, "-.", '-')
+	return cmp.Or(strings.Trim(s[:min(len(s), 63)], "-."), "node")
 }
 
-// taskIDs returns an id of every task that the schema allows and no other task has.
-func (w *Workflow) taskIDs() []string {
-	ids := make([]string, len(w.Tasks))
-	taken := make(map[string]bool, len(w.Tasks))
-	for i := range w.Tasks {
-		taken[w.Tasks[i].ID] = true
-	}
-	for i := range w.Tasks {
-		ids[i] = allowed(w.Tasks[i].ID, "-_.", taken)
-	}
-	return ids
-}
-
-// fileIDs does the same for files, and returns the replacements with the names that they stand for.
-func (w *Workflow) fileIDs() (ids []string, altered map[string]string) {
-	ids, altered = make([]string, len(w.Files)), map[string]string{}
-	taken := make(map[string]bool, len(w.Files))
-	for i := range w.Files {
-		taken[w.Files[i].Name] = true
-	}
-	for i := range w.Files {
-		name := w.Files[i].Name
-		if ids[i] = allowed(name, "-_./:", taken); ids[i] != name {
-			altered[ids[i]] = name
-		}
-	}
-	return ids, altered
-}
-
-// allowed replaces the characters that are neither letters, digits nor among others by _, and makes the result unique.
-func allowed(id, others string, taken map[string]bool) string {
-	safe := strings.Map(func(r rune) rune {
+// replaced has another character in place of those that are neither letters, digits nor among others.
+func replaced(s, others string, by rune) string {
+	return strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune(others, r) {
 			return r
 		}
-		return '_'
-	}, id)
-	if safe == id {
-		return id
+		return by
+	}, s)
+}
+
+// allowed returns, for each of n names, one that the schema allows and that no other has.
+func allowed(n int, name func(i int) string, others string) []string {
+	ids, taken := make([]string, n), make(map[string]bool, n)
+	for i := range ids {
+		taken[name(i)] = true
 	}
-	for taken[safe] {
-		safe += "_"
+	for i := range ids {
+		ids[i] = replaced(name(i), others, '_')
+		for ids[i] != name(i) && taken[ids[i]] {
+			ids[i] += "_"
+		}
+		taken[ids[i]] = true
 	}
-	taken[safe] = true
-	return safe
+	return ids
 }
 
 func pick(names []string, at []int32) []string {

@@ -3,7 +3,6 @@
 package trace
 
 import (
-	"strconv"
 	"time"
 
 	"gantry/trace/reader"
@@ -34,14 +33,31 @@ type Rename struct{ File, As string }
 // GlobMeta are the characters that make the name of an output a pattern, in WfFormat and Makeflow.
 const GlobMeta = "*?["
 
-var formats = [...]string{"unknown", "DAX", "Pegasus YAML", "WfFormat", "Makeflow", "SWF", "sacct",
-	"Alibaba batch_task", "Workflow Trace Archive", "DOT", "Nextflow trace",
-	"Snakemake benchmark", "Snakemake metadata"}
+// formats have the readers of workflows and of archives.
+var formats = [...]struct {
+	name    string
+	flow    func(b *builder)
+	archive func(x *archiver)
+}{
+	Unknown:       {name: "unknown"},
+	DAX:           {"DAX", (*builder).readDAX, nil},
+	PegasusYAML:   {"Pegasus YAML", (*builder).readPegasus, nil},
+	WfFormat:      {"WfFormat", (*builder).readWfFormat, nil},
+	Makeflow:      {"Makeflow", (*builder).readMakeflow, nil},
+	SWF:           {"SWF", nil, (*archiver).readSWF},
+	Sacct:         {"sacct", nil, (*archiver).readSacct},
+	Alibaba:       {"Alibaba batch_task", nil, (*archiver).readAlibaba},
+	WTA:           {"Workflow Trace Archive", nil, (*archiver).refuseStream},
+	DOT:           {"DOT", (*builder).readDOT, nil},
+	NextflowTrace: {"Nextflow trace", (*builder).readNextflow, nil},
+	Benchmark:     {"Snakemake benchmark", (*builder).readBenchmark, nil},
+	Metadata:      {"Snakemake metadata", (*builder).readMetadata, nil},
+}
 
 // Formats is how many there are.
 const Formats = len(formats)
 
-func (f Format) String() string { return formats[f] }
+func (f Format) String() string { return formats[f].name }
 
 // Exists reports whether there is such a format.
 func (f Format) Exists() bool { return int(f) < len(formats) }
@@ -84,27 +100,6 @@ type Workflow struct {
 	// Obstacles are why a real run has to be refused although the workflow can be simulated and emulated; each begins
 	// with its file and line.
 	Obstacles []string
-}
-
-// Number gives tasks the IDs ID00000, ID00001 and so on, as DAX files have them.
-func Number(tasks []Task) {
-	text, ends := make([]byte, 0, 8*len(tasks)), make([]int, len(tasks))
-	for i := range tasks {
-		text = AppendDigits(append(text, "ID"...), int64(i))
-		ends[i] = len(text)
-	}
-	all, from := string(text), 0
-	for i, to := range ends {
-		tasks[i].ID, from = all[from:to], to
-	}
-}
-
-// AppendDigits appends a number from 0 on in at least five digits.
-func AppendDigits(to []byte, i int64) []byte {
-	for at := int64(10_000); at > i && at > 1; at /= 10 {
-		to = append(to, '0')
-	}
-	return strconv.AppendInt(to, i, 10)
 }
 
 // Container is an image as a catalog names it.

@@ -29,8 +29,6 @@ type XML struct {
 	ended  bool // the element that started was empty: its end comes next
 	tag    []byte
 	names  map[string]string
-	// known returns the string of a value that occurs again and again, or false.
-	known func(value []byte) (string, bool)
 }
 
 // XMLAttr is an attribute, valid until the next token.
@@ -45,8 +43,8 @@ const (
 	XMLEOF // after the root element
 )
 
-func NewXML(in *bufio.Reader, known func([]byte) (string, bool)) *XML {
-	return &XML{in: in, Line: 1, Start: 1, names: map[string]string{}, known: known}
+func NewXML(in *bufio.Reader) *XML {
+	return &XML{in: in, Line: 1, Start: 1, names: map[string]string{}}
 }
 
 func (x *XML) Errorf(format string, args ...any) error {
@@ -616,17 +614,15 @@ func entity(name string) (rune, bool) {
 	return rune(n), true
 }
 
-// Attr returns an attribute of the element that starts, and whether it has one of that name.
-func (x *XML) Attr(name string) (string, bool) {
+// Attr returns an attribute of the element that starts, valid until the next token, and whether it has one of that
+// name.
+func (x *XML) Attr(name string) ([]byte, bool) {
 	for i := range x.Attrs {
 		if a := &x.Attrs[i]; string(a.Name) == name {
-			if s, ok := x.known(a.Value); ok {
-				return s, true
-			}
-			return string(a.Value), true
+			return a.Value, true
 		}
 	}
-	return "", false
+	return nil, false
 }
 
 // latin1 reads ISO 8859-1 as UTF-8.

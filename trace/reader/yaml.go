@@ -230,6 +230,20 @@ func (y *YAML) Mapping(n *Node, what string, f func(key string, v *Node)) bool {
 	return y.mapping(n, what, map[string]bool{}, f)
 }
 
+// Fields have the readers of the keys of a mapping; nil: the key has no effect.
+type Fields map[string]func(*Node)
+
+// Fields reads a mapping by a table of its keys. Others are told to unknown, unless that is nil.
+func (y *YAML) Fields(n *Node, what string, table Fields, unknown func(key string)) bool {
+	return y.Mapping(n, what, func(key string, v *Node) {
+		if read, ok := table[key]; !ok && unknown != nil {
+			unknown(key)
+		} else if read != nil {
+			read(v)
+		}
+	})
+}
+
 func (y *YAML) mapping(n *Node, what string, outer map[string]bool, f func(key string, v *Node)) bool {
 	v := y.Value(n)
 	if v == nil {
