@@ -359,7 +359,7 @@ func (a *attempt) notStarted(err error) {
 		x.Outcome, x.Message = planner.Lost, err.Error()
 	case r.aways.Load() != a.aways:
 		x.Outcome = planner.Lost
-		x.Message = "the " + r.host.Name + " was stopped, or did not answer, before the program began: " + err.Error()
+		x.Message = "the " + r.host.Engine + " was stopped, or did not answer, before the program began: " + err.Error()
 	case errors.Is(err, errArguments): // as a shell says it
 		x.Outcome, x.ExitCode, x.Final = planner.ExitCode, evidence.NotExecutable, true
 		x.Message = fmt.Sprintf("exit code %d (the command cannot be executed: %v)", x.ExitCode, err)
@@ -465,7 +465,7 @@ func (a *attempt) follow() {
 		case unsettled.IsZero():
 			unsettled = time.Now()
 		case time.Since(unsettled) > settleTime && (err == nil || a.over()):
-			r.warn("missed", fmt.Sprintf("%s: the %s missed when its program began or ended", a, r.host.Name))
+			r.warn("missed", fmt.Sprintf("%s: the %s missed when its program began or ended", a, r.host.Engine))
 			a.harvest(State{}, evidence.Evidence{Gone: true, EngineDown: true})
 			return
 		}

@@ -62,9 +62,7 @@ type Seer interface {
 
 // Host is an engine's description of itself and of this host.
 type Host struct {
-	Name        string // of the engine, for messages, such as "Docker Engine"
-	Command     string // by which people look after its containers, such as "docker"; "" if there is none
-	Ended       string // the event that ends all containers, such as "the Docker Engine was stopped"
+	evidence.Teller
 	Version     string
 	Systemd     bool   // control groups are slices of systemd
 	Groups      string // the directory of the control groups for containers; "": cgroup.Root
@@ -75,11 +73,6 @@ type Host struct {
 	LimitsSwap  bool
 	LimitsTasks bool   // memory, CPU quota and pids
 	Facts       []Fact // for gantry doctor
-}
-
-// Teller is how messages speak of the engine.
-func (h *Host) Teller() evidence.Teller {
-	return evidence.Teller{Engine: h.Name, Command: h.Command, Ended: h.Ended}
 }
 
 // Spec says how a container is to be.

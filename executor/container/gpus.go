@@ -36,7 +36,7 @@ func (r *Runtime) editsOf(names []string) (*gpu.Edits, error) {
 	}
 	if err == nil && len(edits.Hooks) > 0 && !r.host.Hooks {
 		err = fmt.Errorf("the files of %s have hooks (%s), which this %s does not run: it takes Docker 25 with CDI, "+
-			"or --runtime oci", strings.Join(names, ", "), edits.Hooks[0].Path, r.host.Name)
+			"or --runtime oci", strings.Join(names, ", "), edits.Hooks[0].Path, r.host.Engine)
 	}
 	if err != nil {
 		err = fmt.Errorf("%w: %w", errdefs.ErrInvalidArgument, err)

@@ -87,7 +87,7 @@ func (h *harvest) judge() {
 // gather gathers all evidence of the end but the counters.
 func (h *harvest) gather() {
 	r, e := h.r, &h.e
-	e.Teller, e.Emulated, e.TimeLimit, e.DiskLimit = r.host.Teller(), h.l.Spec.Emulated(), h.l.Spec.TimeLimit,
+	e.Teller, e.Emulated, e.TimeLimit, e.DiskLimit = r.host.Teller, h.l.Spec.Emulated(), h.l.Spec.TimeLimit,
 		h.diskLimit()
 	e.Strict, e.Leaving = h.l.Spec.Shell && len(h.l.Spec.Command) > 1, h.l.Leaving
 	pass(&h.signalling) // a signal under way was delivered, or came too late

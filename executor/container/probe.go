@@ -306,7 +306,7 @@ func (p *prober) unheld(controller string, limit, is int64) string {
 	}
 	if is != limit {
 		return fmt.Sprintf("the %s did not set the limit (read back: %d): its log, or the kernel's, says why",
-			p.host.Name, is)
+			p.host.Engine, is)
 	}
 	return "the kernel has this limit, and does not hold programs to it: take another kernel"
 }
@@ -402,7 +402,7 @@ func (p *prober) freezer(ctx context.Context, id planner.AttemptID) Fact {
 		p.mu.Lock()
 		said := p.warned["pause"]
 		p.mu.Unlock()
-		f.Evidence = "the " + p.host.Name + " did not pause the container"
+		f.Evidence = "the " + p.host.Engine + " did not pause the container"
 		f.Advice = "policies that preempt cannot suspend here: "
 		if names, remedy := p.tree.Lacking("freezer"); len(names) > 0 && p.tree.Mode() != cgroup.Unified {
 			f.Advice += remedy

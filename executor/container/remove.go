@@ -101,7 +101,7 @@ func (r *Runtime) removeAttemptGroup(group string, gone bool) error {
 	if err != nil && gone {
 		if n := r.tree.Kill(group); n > 0 {
 			r.warn("orphan", fmt.Sprintf("%s killed in the control group of a container that the %s has "+
-				"removed", evidence.Plural(int64(n), "process was", "processes were"), r.host.Name))
+				"removed", evidence.Plural(int64(n), "process was", "processes were"), r.host.Engine))
 			err = r.tree.Remove(group)
 		}
 	}
@@ -128,7 +128,7 @@ func (r *Runtime) sweep(ctx context.Context) error {
 // left says that the engine does not remove a container that is over.
 func (r *Runtime) left(id string, err error) error {
 	return fmt.Errorf("close run %s: container %.12s is over and the %s does not remove it: %w (restart that, and "+
-		"gantry resume or gantry clean removes it)", r.cfg.Run, id, r.host.Name, err)
+		"gantry resume or gantry clean removes it)", r.cfg.Run, id, r.host.Engine, err)
 }
 
 // discardAll kills containers and removes them, and returns the attempts whose programs had succeeded by then.
@@ -278,10 +278,11 @@ func Clean(ctx context.Context, engine Engine, dir, run string, waits bool) (Cle
 }
 
 // locked reports whether a gantry works on a run.
-func locked(runDir string) bool { return isLocked(runDir) || isLocked(filepath.Join(runDir, "lock")) }
+func locked(runDir string) bool { return Locked(runDir) || Locked(filepath.Join(runDir, "lock")) }
 
-func isLocked(path string) bool {
-	f, err := os.OpenFile(path, os.O_RDONLY, 0)
+// Locked reports whether another process holds the lock of a file or a directory alone.
+func Locked(path string) bool {
+	f, err := os.Open(path)
 	if err != nil {
 		return false
 	}

@@ -368,8 +368,8 @@ func (r *Runtime) lacks(onDisk bool) []lack {
 			"tasks are enforced"})
 	}
 	if !r.host.LimitsTasks {
-		out = append(out, lack{"docker", "the " + r.host.Name + " says that memory, CPU quota or pids limits are not " +
-			"supported by this kernel"})
+		out = append(out, lack{"docker", "the " + r.host.Engine + " says that memory, CPU quota or pids limits are " +
+			"not supported by this kernel"})
 	}
 	for i := range r.cfg.Platform.Nodes {
 		if n := &r.cfg.Platform.Nodes[i]; n.Speed > 1 {
@@ -671,7 +671,7 @@ func (r *Runtime) Close() error {
 	}) {
 		err = fmt.Errorf("%w: containers of run %s are over and left, since the %s does not remove them: restart "+
 			"that, or the host if its log says that something is busy, and gantry resume or gantry clean removes them",
-			ErrUnusable, r.cfg.Run, r.host.Name)
+			ErrUnusable, r.cfg.Run, r.host.Engine)
 	}
 	if e := r.removeSecrets(); e != nil {
 		r.warn("secrets", e.Error())
@@ -757,7 +757,7 @@ func (r *Runtime) call(ctx context.Context, request func(context.Context) error)
 				hint = " (" + r.host.Command + " ps, and the log of the engine, show whether it is stuck)"
 			}
 			r.warn("docker-silent", fmt.Sprintf("the %s took longer than %v over a request, which gantry gives up%s",
-				r.host.Name, r.cfg.Patience, hint))
+				r.host.Engine, r.cfg.Patience, hint))
 			return err
 		}
 		if !r.engine.Unreachable(err) && !r.Away() {
@@ -768,7 +768,7 @@ func (r *Runtime) call(ctx context.Context, request func(context.Context) error)
 		if r.far == nil {
 			hint = " (gantry setup starts it)"
 		}
-		r.warn("docker-away", "the "+r.host.Name+" does not answer; gantry waits for it"+hint)
+		r.warn("docker-away", "the "+r.host.Engine+" does not answer; gantry waits for it"+hint)
 		if err := stage.Sleep(ctx, delay); err != nil {
 			return err
 		}

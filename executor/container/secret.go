@@ -20,10 +20,15 @@ const secretMemory = "/dev/shm"
 
 // secretDir is the directory of the files of secrets.
 func (r *Runtime) secretDir() string {
+	return inMemory(secretDirOf(r.name), filepath.Join(r.cfg.Dir, "secrets"))
+}
+
+// inMemory is a directory in memory, or another one where the host has none.
+func inMemory(dir, otherwise string) string {
 	if st, err := os.Stat(secretMemory); err == nil && st.IsDir() {
-		return secretDirOf(r.name)
+		return dir
 	}
-	return filepath.Join(r.cfg.Dir, "secrets")
+	return otherwise
 }
 
 // secretDirOf is that directory in memory, by the name that the run has on this host.

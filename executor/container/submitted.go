@@ -25,10 +25,8 @@ type SubmittedSecrets struct {
 
 // SecretsOfSubmissions are those of a run.
 func SecretsOfSubmissions(run, runDir string) *SubmittedSecrets {
-	if st, err := os.Stat(secretMemory); err == nil && st.IsDir() {
-		return &SubmittedSecrets{dir: submittedDirOf(executor.HostName(run, runDir))}
-	}
-	return &SubmittedSecrets{dir: filepath.Join(runDir, "submitted-secrets")}
+	return &SubmittedSecrets{dir: inMemory(submittedDirOf(executor.HostName(run, runDir)),
+		filepath.Join(runDir, "submitted-secrets"))}
 }
 
 func submittedDirOf(hostName string) string { return secretDirOf(hostName) + ".submitted" }

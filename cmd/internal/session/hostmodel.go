@@ -48,7 +48,7 @@ func Here(ctx context.Context, runtime, dir string) (hostmodel.Host, error) {
 	if err != nil {
 		return h, exit.With(exit.Host, err)
 	}
-	h.Engine, h.EngineVersion = made.Name, made.Version
+	h.Engine, h.EngineVersion = made.Engine, made.Version
 	return h, nil
 }
 

@@ -175,11 +175,16 @@ const Remove = "remove"
 // Ask notes an act of gantry's before it is done: a signal, or Remove for the removal of the container of an attempt
 // that is under way. Why is a number of the caller's own, which Asked returns.
 func (d Dir) Ask(why uint8, act string) error {
-	f, err := os.OpenFile(filepath.Join(string(d), "asked"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	return d.add("asked", strconv.Itoa(int(why))+" "+act+"\n")
+}
+
+// add adds a text to a file, in one piece.
+func (d Dir) add(name, text string) error {
+	f, err := os.OpenFile(filepath.Join(string(d), name), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(strconv.Itoa(int(why)) + " " + act + "\n")
+	_, err = f.WriteString(text)
 	return errors.Join(err, f.Close())
 }
 

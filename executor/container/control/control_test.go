@@ -123,7 +123,8 @@ func TestAReleaseIsReadAsItWasWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if text, err := os.ReadFile(d.places()); err != nil || string(text) != "1 2 /in\x003 4 /in\x00" {
+	text, err := os.ReadFile(filepath.Join(string(d), "places"))
+	if err != nil || string(text) != "1 2 /in\x003 4 /in\x00" {
 		t.Errorf("places %q (%v)", text, err)
 	}
 }

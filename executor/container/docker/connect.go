@@ -20,6 +20,7 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/container"
+	"gantry/executor/container/evidence"
 	"gantry/planner"
 	"gantry/planner/unit"
 )
@@ -134,7 +135,8 @@ func New(ctx context.Context, host string, cfg container.Config) (*container.Run
 
 // Host asks the engine for its abilities, and refuses an engine that gantry cannot use.
 func (e *Engine) Host(ctx context.Context) (container.Host, error) {
-	h := container.Host{Name: "Docker Engine", Command: "docker", Ended: "the Docker Engine was stopped"}
+	h := container.Host{Teller: evidence.Teller{Engine: "Docker Engine", Command: "docker",
+		Ended: "the Docker Engine was stopped"}}
 	if host := e.cli.DaemonHost(); !strings.HasPrefix(host, "unix://") {
 		return h, fmt.Errorf("%w: Docker Engine at %s: gantry needs the engine of this host, by its unix socket, to "+
 			"share directories with it "+
@@ -146,7 +148,8 @@ func (e *Engine) Host(ctx context.Context) (container.Host, error) {
 	}
 	e.name(ctx, &h)
 	if _, err = e.cli.NetworkInspect(ctx, "bridge", network.InspectOptions{}); !e.podman && errdefs.IsNotFound(err) {
-		h.NoNetwork = "the " + h.Name + " has no network bridge: it was started without one (dockerd --bridge none)"
+		h.NoNetwork = "the " + h.Engine + " has no network bridge: it was started without one (dockerd --bridge " +
+			"none)"
 	}
 	h.Version = info.ServerVersion
 	h.Systemd, h.LimitsSwap = info.CgroupDriver == "systemd", info.SwapLimit
@@ -156,7 +159,7 @@ func (e *Engine) Host(ctx context.Context) (container.Host, error) {
 	}
 	h.LimitsTasks = info.MemoryLimit && info.CPUCfsQuota && info.PidsLimit
 	h.Facts = []container.Fact{{Name: "docker-engine", Verdict: container.Yes,
-		Evidence: fmt.Sprintf("%s, version %s, kernel %s, %d CPUs, %d MB, storage driver %s", h.Name,
+		Evidence: fmt.Sprintf("%s, version %s, kernel %s, %d CPUs, %d MB, storage driver %s", h.Engine,
 			info.ServerVersion,
 			info.KernelVersion, info.NCPU, info.MemTotal/1e6, info.Driver)}}
 	if info.OSType != "linux" {
@@ -179,7 +182,7 @@ func (e *Engine) name(ctx context.Context, h *container.Host) {
 	v, err := e.cli.ServerVersion(ctx)
 	if err == nil && len(v.Components) > 0 && strings.HasPrefix(v.Components[0].Name, "Podman") {
 		e.podman = true
-		h.Name, h.Command, h.Ended = "Podman", "podman", "Podman's service was stopped"
+		h.Teller = evidence.Teller{Engine: "Podman", Command: "podman", Ended: "Podman's service was stopped"}
 	}
 }
 
@@ -207,10 +210,4 @@ func (e *Engine) Unreachable(err error) bool {
 
 func isAny(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
-}
-
-// Probe tries the abilities of this host on which gantry relies, see container.Probe.
-func Probe(ctx context.Context, host, dir, taskBinary string) ([]container.Fact, error) {
-	return container.Probe(ctx, func(string) (container.Engine, error) { return Open(ctx, host, taskBinary, 0) }, dir,
-		taskBinary)
 }

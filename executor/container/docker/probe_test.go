@@ -9,10 +9,16 @@ import (
 	"gantry/executor/container/docker"
 )
 
+func factsOf(t *testing.T, host, dir, binary string) ([]container.Fact, error) {
+	return container.Probe(t.Context(), func(string) (container.Engine, error) {
+		return docker.Open(t.Context(), host, binary, 0)
+	}, dir, binary)
+}
+
 func TestProbeTriesEverything(t *testing.T) {
 	t.Parallel()
 	cfg := settings(t, nil)
-	facts, err := docker.Probe(t.Context(), "", cfg.Dir, cfg.TaskBinary)
+	facts, err := factsOf(t, "", cfg.Dir, cfg.TaskBinary)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func TestARootlessEngineIsRefusedWithWhatIsMissing(t *testing.T) {
 		t.Errorf("it left %v", entries)
 	}
 
-	facts, err := docker.Probe(t.Context(), host, dir, "none")
+	facts, err := factsOf(t, host, dir, "none")
 	if !errors.Is(err, container.ErrUnusable) {
 		t.Errorf("doctor ends with %v", err)
 	}

@@ -62,7 +62,6 @@ type Engine struct {
 	mu    sync.Mutex
 	bpf   string // the compiled profile of system calls, once crun has left one
 	known map[string]*known
-	found map[string]*image.Image // by reference or ID
 	// bundles are directories for those of containers, which go at Close if they are empty
 	bundles map[string]string // by run directory
 }
@@ -101,7 +100,7 @@ const (
 // container.ErrUnusable and names the remedy.
 func Open(cfg Config) (*Engine, error) {
 	e := &Engine{dirs: cfg.Dirs, taskBinary: cfg.TaskBinary, images: cfg.Images, known: map[string]*known{},
-		bundles: map[string]string{}, found: map[string]*image.Image{},
+		bundles:  map[string]string{},
 		apparmor: apparmorProfile(), seccomp: sync.OnceValues(profile)}
 	root := cmp.Or(cfg.CgroupRoot, userns.Groups(), cgroup.Root)
 	if below, ok := strings.CutPrefix(root, cgroup.Root); ok {
@@ -223,11 +222,9 @@ func (k *known) keep() error {
 	if err != nil {
 		return err
 	}
-	err = os.WriteFile(k.file+part, text, 0o600)
-	if errors.Is(err, fs.ErrNotExist) { // the first one of the run
-		if err = os.MkdirAll(filepath.Dir(k.file), 0o700); err == nil {
-			err = os.WriteFile(k.file+part, text, 0o600)
-		}
+	err = os.MkdirAll(filepath.Dir(k.file), 0o700)
+	if err == nil {
+		err = os.WriteFile(k.file+part, text, 0o600)
 	}
 	if err != nil {
 		return err
@@ -538,14 +535,7 @@ func awaitRuntime(ctx context.Context, k *known) {
 }
 
 // starting reports whether a runtime is starting the container.
-func starting(dir string) bool {
-	f, err := os.Open(filepath.Join(dir, "lock"))
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
-}
+func starting(dir string) bool { return container.Locked(filepath.Join(dir, "lock")) }
 
 // Inspect returns the state of a container.
 func (e *Engine) Inspect(_ context.Context, id string) (container.State, error) {
@@ -732,25 +722,11 @@ func (e *Engine) Environment(_ context.Context, ref string) ([]string, error) {
 	return slices.Clone(i.Config.Env), nil
 }
 
-// image looks an image up, once: its layers stay as they are while a run needs them.
 func (e *Engine) image(ref string) (*image.Image, error) {
-	e.mu.Lock()
-	i := e.found[ref]
-	e.mu.Unlock()
-	if i != nil {
-		return i, nil
-	}
 	if e.images == nil {
 		return nil, fmt.Errorf("image %s: %w", ref, fetch.ErrNoImage)
 	}
-	i, err := e.images.Image(ref)
-	if err != nil {
-		return nil, err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.found[ref] = i
-	return i, nil
+	return e.images.Image(ref)
 }
 
 // Output is the output of the first process.

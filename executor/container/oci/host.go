@@ -17,13 +17,15 @@ import (
 
 	"gantry/cgroup"
 	"gantry/executor/container"
+	"gantry/executor/container/evidence"
 	"gantry/executor/container/oci/userns"
 )
 
 // Host says whether this host can run containers without a daemon, and refuses one that cannot.
 func (e *Engine) Host(ctx context.Context) (container.Host, error) {
-	h := container.Host{Name: "OCI runtime " + filepath.Base(e.program), Ended: "the host was restarted",
-		Groups: e.root, TakesGroup: true, Ordered: true, Hooks: true, LimitsSwap: e.tree.SwapAccounted(),
+	h := container.Host{Teller: evidence.Teller{Engine: "OCI runtime " + filepath.Base(e.program),
+		Ended: "the host was restarted"}, Groups: e.root, TakesGroup: true, Ordered: true, Hooks: true,
+		LimitsSwap:  e.tree.SwapAccounted(),
 		LimitsTasks: e.tree.Has("memory") && e.tree.Has("cpu") && e.tree.Has("pids")}
 	privileges := func(context.Context) container.Fact { return e.privileges(h.Version) }
 	for _, test := range []func(context.Context) container.Fact{e.runtime, privileges, e.groups, e.overlay} {

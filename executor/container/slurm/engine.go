@@ -206,8 +206,8 @@ func Open(cfg Config) (*Engine, error) {
 
 // Host implements container.Engine: the abilities of nodes were asked before.
 func (e *Engine) Host(context.Context) (container.Host, error) {
-	return container.Host{Name: "Slurm controller", Ended: "its job step was lost", LimitsTasks: true,
-		LimitsSwap: true}, nil
+	return container.Host{Teller: evidence.Teller{Engine: "Slurm controller", Ended: "its job step was lost"},
+		LimitsTasks: true, LimitsSwap: true}, nil
 }
 
 // Create writes the launch of a container for its step.

@@ -4,7 +4,6 @@
 package node
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -110,13 +109,18 @@ func optional[T any](path string) (*T, error) {
 	return v, nil
 }
 
-// Order adds an order, and returns its number.
+// Order adds an order.
 func (d Dir) Order(n int, verb string) error {
-	f, err := os.OpenFile(d.path("orders"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	return d.add("orders", n, verb)
+}
+
+// add adds a line to a file.
+func (d Dir) add(name string, n int, text string) error {
+	f, err := os.OpenFile(d.path(name), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(f, "%d %s\n", n, verb)
+	_, err = fmt.Fprintf(f, "%d %s\n", n, text)
 	return errors.Join(err, f.Close())
 }
 
@@ -155,12 +159,7 @@ func (d Dir) ack(n int, failed error) error {
 	if failed != nil {
 		text = strings.Join(strings.Fields(failed.Error()), " ")
 	}
-	f, err := os.OpenFile(d.path("acks"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(f, "%d %s\n", n, text)
-	return errors.Join(err, f.Close())
+	return d.add("acks", n, text)
 }
 
 func read(path string, v any) error {
@@ -168,8 +167,7 @@ func read(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	if err := d.Decode(v); err != nil {
+	if err := json.Unmarshal(text, v); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
