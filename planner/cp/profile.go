@@ -7,9 +7,9 @@ import (
 	"gantry/planner/unit"
 )
 
-// profile is the usage of the summed resource over time. Package timeline has one for hundreds of thousands of
-// breakpoints, which are pruned; here a few thousand intervals are put in and taken out again all the time, for which a
-// sorted slice is faster.
+// profile is the usage of the summed resource, or of a node, over time. Package timeline has one for hundreds of
+// thousands of breakpoints, which are pruned; here few intervals are put in and taken out again all the time. With
+// timeline.Profile mrcp-rm takes 2.5 times the CPU time on nodes of several speeds.
 type profile struct {
 	capacity unit.Vector
 	steps    []step // by time; the first is before everything
