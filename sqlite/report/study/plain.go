@@ -43,11 +43,7 @@ func plain(ctx context.Context, b *bytes.Buffer, path, figures string) error {
 	}
 	w := writer{&Page{}, &Study{Experiments: []Experiment{{Name: set.Name, File: set.Source, Shows: set.Title}}},
 		data{set.Name: set}}
-	title := set.Title
-	if title == "" {
-		title = set.Name
-	}
-	fmt.Fprintf(b, "\n## %s\n\n%s", cell(title), w.Sources())
+	fmt.Fprintf(b, "\n## %s\n\n%s", cell(cmp.Or(set.Title, set.Name)), w.Sources())
 	if set.Repetitions > 0 {
 		fmt.Fprintf(b, "\n%s\n", w.Complete())
 	}

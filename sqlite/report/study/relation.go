@@ -210,9 +210,7 @@ func varying(sel, other Selector) Selector {
 func (s *Study) find(d data, c *Compare) Finding {
 	atA, atB := c.At.with(c.A), c.At.with(c.B)
 	m := s.Metrics[c.Metric]
-	if m.Scale == 0 {
-		m.Scale = 1
-	}
+	m.Scale = cmp.Or(m.Scale, 1)
 	a := d.sample(c.Of, atA, c.Metric)
 	f := Finding{Wanted: a.wanted, N: len(a.values), Needed: math.Inf(1)}
 	two := c.B != nil || c.OfB != "" || c.MetB != ""
@@ -229,10 +227,7 @@ func (s *Study) find(d data, c *Compare) Finding {
 	if c.Claim == "stable" || c.Claim == "unstable" {
 		return stability(f, &a, c.Claim)
 	}
-	unit := ""
-	if m.Unit != "" {
-		unit = " " + m.Unit
-	}
+	unit := strings.TrimRight(" "+m.Unit, " ")
 	cut := ""
 	if a.cut > 0 {
 		cut = fmt.Sprintf(" (%d of %d runs cut off)", a.cut, a.runs)
@@ -610,6 +605,11 @@ func (s *Study) words(param, value string) string {
 		return p.Label + " " + value
 	}
 	return value
+}
+
+// unlabelled names a value where its parameter is named already.
+func (s *Study) unlabelled(param, value string) string {
+	return strings.TrimPrefix(s.words(param, value), s.Params[param].Label+" ")
 }
 
 // describe names the parameters of a selector, the policy first.

@@ -446,12 +446,8 @@ func (w writer) table(t *Table) string {
 	rows := [][]string{head}
 	for _, row := range w.rows(set, t.At, t.Rows) {
 		var cells []string
-		for i, p := range t.Rows {
-			name := w.s.words(p, row[p][0])
-			if label := w.s.Params[p].Label; label != "" && i < len(head) {
-				name = strings.TrimPrefix(name, label+" ")
-			}
-			cells = append(cells, cell(name))
+		for _, p := range t.Rows {
+			cells = append(cells, cell(w.s.unlabelled(p, row[p][0])))
 		}
 		for _, v := range columns {
 			at := t.At.with(row)
@@ -569,10 +565,7 @@ func (w writer) Figure(id string) (string, error) {
 		return "", &OutputError{err}
 	}
 	at := filepath.ToSlash(filepath.Join(w.page.Figures, f.ID))
-	note := ""
-	if f.Note != "" {
-		note = " " + f.Note
-	}
+	note := strings.TrimRight(" "+f.Note, " ")
 	if slices.ContainsFunc(f.panels(), func(p Panel) bool { return w.d[p.Of] != nil && w.d[p.Of].Quick }) {
 		note += " **At quick scale.**"
 	}
@@ -586,24 +579,18 @@ func (w writer) chart(f *Figure) *report.Chart {
 		if set == nil {
 			continue
 		}
-		out := report.Panel{Title: p.Subtitle, XLabel: p.XLabel, YLabel: p.YLabel, Log: p.Log}
-		if out.YLabel == "" {
-			out.YLabel = w.metric(p.Metric)
-		}
-		series := p.Series
-		if len(series) == 0 {
-			series = Values{"policy"}
-		}
-		all := w.rows(set, p.At, series)
+		out := report.Panel{Title: p.Subtitle, XLabel: p.XLabel, YLabel: cmp.Or(p.YLabel, w.metric(p.Metric)),
+			Log: p.Log}
+		series := orList(p.Series, Values{"policy"})
+		all := slices.DeleteFunc(w.rows(set, p.At, series), func(row Selector) bool {
+			return len(p.Only) > 0 && !slices.Contains(p.Only, row[series[0]][0])
+		})
 		if f.Kind == "scatter" || f.Kind == "histogram" {
-			w.panels(c, &out, set, &p, f.Kind, series, all)
+			w.panels(c, &out, set, &p, f.Kind, all)
 			continue
 		}
 		xs := w.categories(set, &p, &out)
 		for _, row := range all {
-			if len(p.Only) > 0 && !slices.Contains(p.Only, row[series[0]][0]) {
-				continue
-			}
 			s := report.Series{Name: w.s.describe(row)}
 			for i, x := range xs {
 				at := p.At.with(row, x.at)
@@ -644,11 +631,7 @@ func (w writer) categories(set *results.Set, p *Panel, out *report.Panel) (xs []
 	for _, r := range rows {
 		var parts []string
 		for _, param := range p.X {
-			name := w.s.words(param, r[param][0])
-			if label := w.s.Params[param].Label; label != "" {
-				name = strings.TrimPrefix(name, label+" ")
-			}
-			parts = append(parts, name)
+			parts = append(parts, w.s.unlabelled(param, r[param][0]))
 		}
 		join := "\n"
 		if len(parts) > 2 {
@@ -680,12 +663,8 @@ func (w writer) point(kind, of string, at Selector, metric string, i int) (repor
 }
 
 // panels makes a panel of each series, as scatter plots and histograms have.
-func (w writer) panels(c *report.Chart, like *report.Panel, set *results.Set, p *Panel, kind string, series Values,
-	all []Selector) {
+func (w writer) panels(c *report.Chart, like *report.Panel, set *results.Set, p *Panel, kind string, all []Selector) {
 	for _, row := range all {
-		if len(p.Only) > 0 && !slices.Contains(p.Only, row[series[0]][0]) {
-			continue
-		}
 		out := *like
 		out.Title = strings.TrimPrefix(like.Title+", "+w.s.describe(row), ", ")
 		s := report.Series{Name: ""}
