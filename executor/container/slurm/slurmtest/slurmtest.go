@@ -227,13 +227,6 @@ func (c *Cluster) process(t testing.TB, file string) (pid int) {
 	return pid
 }
 
-// On runs a command where a node sees files.
-func (c *Cluster) On(t testing.TB, node string, args ...string) string {
-	t.Helper()
-	pid := strconv.Itoa(c.process(t, "slurmd."+node+".pid"))
-	return c.Command(t, "nsenter", append([]string{"--mount", "--target", pid}, args...)...)
-}
-
 // programs is the directory of gantry and gantry-task that this package built, "" before.
 var programs string
 
