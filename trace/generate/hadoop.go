@@ -50,7 +50,7 @@ func hadoop(title, about string, a application) Kind {
 		usual: func() Parameters { return &Hadoop{a, a.kept} }}
 	if a.kept < 1 {
 		k.Params = []Param{{Key: "kept", About: "bytes that a map task writes over bytes that it reads", Value: "N",
-			way: fixed, most: 1000, must: "a number from 0 to 1000", field: "Kept"}}
+			way: uniform, most: 1000, must: "a number, or a range such as 0.05..1, from 0 to 1000", field: "Kept"}}
 	}
 	return k
 }

@@ -43,6 +43,12 @@ func TestParametersAreReadAsTheirKindDeclaresThem(t *testing.T) {
 				return err == nil && w.Files[w.Tasks[0].Outputs[0]].Size == 64e6 &&
 					strings.HasSuffix(w.Source, " --kept 1")
 			}},
+		{"plates", "kept", []string{"0.5..1"},
+			func(p generate.Parameters) bool {
+				w, err := generate.New("plates", 3, 1, generate.Options{Parameters: p})
+				size := w.Files[w.Tasks[0].Outputs[0]].Size
+				return err == nil && size > 16e6 && size < 32e6
+			}},
 		{"mixed", "processors", []string{"2 .. 5"},
 			func(p generate.Parameters) bool { return p.(*generate.Mixed).Processors == [2]int{2, 5} }},
 		{"mixed", "processors", []string{"3"},
@@ -68,7 +74,7 @@ func TestParametersAreReadAsTheirKindDeclaresThem(t *testing.T) {
 		{"mixed", "wdag", "nan", "a range such as 100..1000"},
 		{"mapreduce", "map_time", "soon", "a duration from 1s"},
 		{"mapreduce", "slots", "some", "true or false"},
-		{"plates", "kept", "-1", "a number from 0 to 1000"},
+		{"plates", "kept", "-1", "a range such as 0.05..1, from 0 to 1000"},
 		{"migration", "kept", "1", "migration workflows have no parameter kept"},
 	} {
 		k, err := generate.Find(c.kind)
