@@ -16,7 +16,7 @@ func shellCommand() *cli.Command {
 		ArgsUsage: "[RUN] TASK",
 		Description: `Without RUN it is the latest run. TASK is the name of a task, WORKFLOW/NAME, #ID, or a
 transformation that only one task has. The shell runs in a container like that of the task: its image, environment,
-inputs, limits of CPU, memory, block I/O and processes, no network. It begins in a copy of the
+inputs, network if it had one, limits of CPU, memory, block I/O and processes. It begins in a copy of the
 task's directory, where .command.sh is the command; inputs are links that cannot be written to. Once the run is over it
 has the GPUs that the task held. The container and the directory are removed when the shell ends, and nothing is
 published; gantry clean removes them if gantry was killed.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"time"
 
@@ -82,9 +83,9 @@ type life struct {
 	readyPos  int32     // index in State.ready
 	attempt   AttemptID // the current or last one
 	tries     int32
-	node      NodeID // of the current or last attempt
-	ends      [lastOutcome + 1]uint8
-	withdrawn bool // cancelled alone
+	node      NodeID                  // of the current or last attempt
+	ends      [lastOutcome + 1]uint16 // no more are counted than any limit has
+	withdrawn bool                    // cancelled alone
 
 	done      float64       // the fraction of the whole task that the checkpoint has
 	doneIn    time.Duration // in how long a run
@@ -300,7 +301,7 @@ func (s *State) attemptExited(b *AttemptExited, at Time) {
 		s.succeeded(t, att.Node, at)
 		return
 	}
-	if l.ends[b.Outcome] < 255 {
+	if l.ends[b.Outcome] < math.MaxUint16 {
 		l.ends[b.Outcome]++
 	}
 	switch {

@@ -169,15 +169,15 @@ func (a *place) makeControl() error {
 		return err
 	}
 	for _, text := range a.l.Spec.Mounts {
-		m, w := executor.ParseMount(text), a.l.Spec.Workflow
-		if !m.InPlace && w.By == nil || submittedSecret(m) { // which the server made, and nobody can replace
+		m := executor.ParseMount(text)
+		if submittedSecret(m) { // gantry made it, and nobody can replace it
 			continue
 		}
 		name := "mount"
 		if m.InPlace {
 			name = "the directory of its job"
 		}
-		id, err := a.r.files.Mounted(w, m)
+		id, err := a.r.files.Mounted(a.l.Spec.Workflow, m)
 		if err == nil {
 			err = a.ctl.Expect(m.To, id)
 		}

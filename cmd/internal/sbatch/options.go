@@ -49,7 +49,7 @@ var sbatchOptions = slices.Concat(
 	refused("nodes are shared: ask for all cores with --cpus-per-task", "exclusive[=]"),
 	refused("name the variables with --export=NAME=VALUE", "export-file="),
 	refused("a job has the environment of its image", "get-user-env[=]"),
-	refused("containers of jobs have no network", "network="),
+	refused("the server decides which jobs have a network (gantry serve --network)", "network="),
 	refused("a job has one try, unless --retries N, gantry's own option, gives it more", "requeue"),
 	refused("gantry submit prints when a task is expected to start", "test-only"),
 	refused("gantry sets no disk space aside", "tmp="),

@@ -371,7 +371,7 @@ func (e *Engine) command(ctx context.Context, k *known, id string, command ...st
 	dir := k.record.Dir
 	args := append([]string{"--root", filepath.Join(filepath.Dir(dir), state)}, command...)
 	var held []*os.File
-	if k.alive != nil {
+	if k.alive != nil && slices.Contains(command, "--detach") { // a shell has no launcher that closes it
 		args, held = append(args, "--preserve-fds", "1"), append(held, k.alive)
 	}
 	c := exec.CommandContext(ctx, e.program, append(args, "--bundle", dir, "--pid-file", filepath.Join(dir, "pid"),

@@ -1,13 +1,16 @@
 package stage_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
+	"gantry/executor"
 	"gantry/executor/container/stage"
+	"gantry/planner"
 )
 
 // Links and closed files are no reason not to show a directory; pipes and file systems of the kernel's are.
@@ -36,6 +39,11 @@ func TestShown(t *testing.T) {
 	if err := u.Shown(top); err != nil {
 		t.Error(err)
 	}
+	must(os.MkdirAll(filepath.Join(top, "sub", "dark"), 0o111)) // there may be sockets
+	if err := u.Shown(top); err == nil || !strings.Contains(err.Error(), "cannot be listed") {
+		t.Errorf("a directory that can be entered alone: %v", err)
+	}
+	must(os.Remove(filepath.Join(top, "sub", "dark")))
 	must(syscall.Mkfifo(filepath.Join(top, "sub", "pipe"), 0o666))
 	for path, says := range map[string]string{
 		top:                               "pipe\": not a regular file",
@@ -122,5 +130,33 @@ func TestDirectory(t *testing.T) {
 		if _, err := u.Directory(path, true); err == nil {
 			t.Errorf("%s may be written to", path)
 		}
+	}
+}
+
+// A job may put a link at a path that the run shows to all containers: the next one does not see where it leads.
+func TestAMountLeadsWhereItLed(t *testing.T) {
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	area, err := stage.Open(filepath.Join(top, "run"), &planner.Platform{}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref, w := filepath.Join(top, "ref"), &executor.WorkflowSpec{Name: "w"}
+	m := executor.Mount{From: ref, To: "/ref"}
+	for range 2 { // another directory at the same path is welcome
+		if err := errors.Join(os.RemoveAll(ref), os.Mkdir(ref, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := area.Mounted(w, m); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := errors.Join(os.Remove(ref), os.Symlink("/etc", ref)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := area.Mounted(w, m); err == nil || !strings.Contains(err.Error(), "leads to") {
+		t.Errorf("a link to /etc is shown: %v", err)
 	}
 }

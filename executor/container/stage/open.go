@@ -113,6 +113,12 @@ func open(path string) (*os.File, error) {
 // Visible checks a file or a directory that programs of u are to read, and returns its ID, which a link
 // that is changed afterwards does not have. Errors are short reasons, and do not name the path.
 func (u User) Visible(path string) (id control.ID, err error) {
+	id, _, err = u.visible(path)
+	return id, err
+}
+
+// visible returns the path, too, to which links lead.
+func (u User) visible(path string) (id control.ID, at string, err error) {
 	u.Do(func() {
 		var f *os.File
 		var st fs.FileInfo
@@ -128,11 +134,14 @@ func (u User) Visible(path string) (id control.ID, err error) {
 			err = reason(err)
 			return
 		}
+		if at, err = realPath(f); err != nil {
+			return
+		}
 		var s unix.Stat_t
 		err = unix.Fstat(int(f.Fd()), &s)
 		id = control.ID{Device: uint64(s.Dev), Inode: s.Ino}
 	})
-	return id, err
+	return id, at, err
 }
 
 // Shown checks a file, or a directory with all that is in it, that programs of u are to see at another path. Links lead
@@ -145,6 +154,9 @@ func (u User) Shown(path string) error {
 	}
 	u.Do(func() {
 		err = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+			if err != nil && faccessat(unix.AT_FDCWD, p, unix.X_OK, unix.AT_EACCESS) == nil {
+				return fmt.Errorf("%s: what is in it cannot be listed, and can be used", shown.Quote(p))
+			}
 			if err != nil || d.Type().IsRegular() || d.Type()&fs.ModeSymlink != 0 {
 				return nil
 			}

@@ -89,6 +89,8 @@ type Area struct {
 
 	mu  sync.Mutex
 	own map[string]bool // workflows of users whose directories are made
+	// Paths that the caller shows to containers lead to these, from their first use on: jobs may write beside them.
+	leads map[string]string
 }
 
 // Open prepares the run directory, which is absolute. Files that a former gantry had not completed go.

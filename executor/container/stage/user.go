@@ -11,6 +11,7 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/container/control"
+	"gantry/trace/shown"
 )
 
 // A workflow may be another user's than gantry's (executor.WorkflowSpec.By). That user owns the directories of the
@@ -146,8 +147,25 @@ func openOwn(path string) (*os.File, error) {
 
 // Mounted checks that programs of a workflow may see a file or a directory of the host, and returns its ID.
 func (s *Area) Mounted(w *executor.WorkflowSpec, m executor.Mount) (control.ID, error) {
-	if m.InPlace {
+	switch {
+	case m.InPlace:
 		return s.rights(w, s.User).Directory(m.From, m.Writable)
+	case w.By != nil:
+		return s.rights(w, s.User).Visible(m.From)
 	}
-	return s.rights(w, s.User).Visible(m.From)
+	id, at, err := Caller().Rights().visible(m.From)
+	if err != nil {
+		return id, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if was, known := s.leads[m.From]; known && was != at {
+		return id, fmt.Errorf("it leads to %s now, and to %s at first: begin the run or the server again if that is "+
+			"meant", shown.Quote(at), shown.Quote(was))
+	}
+	if s.leads == nil {
+		s.leads = map[string]string{}
+	}
+	s.leads[m.From] = at
+	return id, nil
 }
