@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,8 +104,11 @@ func firstOf(c *cli.Context, db *sqlite.DB, run string, f sqlite.Failure) (*firs
 		first.Hint = executor.NetworkHint(first.Error)
 	}
 	if life.Command != "" {
-		first.Repeat = fmt.Sprintf("echo 'sh .command.sh' | gantry shell %s %s", executor.Quote([]string{run}),
-			executor.Quote([]string{life.Workflow + "/" + life.Task}))
+		words := []string{"gantry", "shell", run, life.Workflow + "/" + life.Task}
+		if c.IsSet("dir") {
+			words = slices.Insert(words, 2, "--dir", homeOf(c))
+		}
+		first.Repeat = "echo 'sh .command.sh' | " + executor.Quote(words)
 	}
 	return first, nil
 }

@@ -30,8 +30,8 @@ takes about ten seconds and leaves nothing behind; with --runtime oci it makes t
 missing. The last lines show the model of this host by gantry calibrate, and whether it is used.
 
 With --runtime slurm it does that in a job step on each node of an allocation (--slurm, --slurm-job, or the one around
-gantry), and says which container runtime the node has, which limits Slurm holds, and whether the node sees the shared
-directory.
+gantry), and says which container runtime the node has, whether its containers lie below the limits of Slurm, and
+whether the node sees the shared directory.
 
 Exit codes: 0 the tests ran, whatever they found; 4 no containers can be made (or, with --strict, a limit is
 not enforced).`,

@@ -117,7 +117,8 @@ func reportRuns(c *cli.Context, log *sqlite.DB, names []string) error {
 	fmt.Fprint(c.App.Writer, "Means over runs with 95 % confidence intervals. Times in seconds.\n\n")
 	titles := ""
 	for _, g := range groups {
-		titles += fmt.Sprintf("|%s on %s, %s", g.Policy, g.Runtime, term.Plural(len(g.Runs), "run"))
+		policy := strings.ReplaceAll(g.Policy, "|", "¦")
+		titles += fmt.Sprintf("|%s on %s, %s", policy, g.Runtime, term.Plural(len(g.Runs), "run"))
 	}
 	columns.List(c.App.Writer, metricNames, 0, titles, func(name string) []any {
 		row := []any{name}

@@ -126,7 +126,8 @@ func tasksWithANetwork(t *testing.T, runtime string, l net.Listener) {
 	}
 	expect(t, exitOK, []string{"a"}, "show", runs, "--tasks", "n")
 	if _, out, _ := invoke(t, "analyze", runs, "n"); !strings.Contains(out, "have no network, unless --network") ||
-		!strings.Contains(out, "repeat it:      echo 'sh .command.sh' | gantry shell n ") {
+		!strings.Contains(out, "repeat it:      echo 'sh .command.sh' | gantry shell --dir "+
+			filepath.Join(dir, "runs")+" n n/b") {
 		t.Errorf("analyze says\n%s", out)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "runs", "n", "results", "n", "a"))

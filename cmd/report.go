@@ -28,8 +28,8 @@ func reportCommand() *cli.Command {
 figures that it has data for, as SVG, PNG and PDF, each with its data as CSV. --metrics, --x and --against choose the
 figure: a metric, with 95 % intervals, against a parameter of the experiment, a line for each policy; or the differences
 to a policy, repetition by repetition on the same load. --markdown and --html FILE make one page of tables and figures,
-with --study against the statements of a paper. --save writes the data of the page to a short file, which --markdown and
---html take in place of results (docs/experiments.md).
+with --study against the statements of a paper. --save writes the data of the page to a short file, which report and
+compare take in place of results (docs/experiments.md).
 
    gantry report fig3.sqlite --out figures --metrics wait_mean,slowdown_p95 --x utilisation
    gantry report fig3.sqlite --out figures --against heft --title "Less than HEFT"

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"errors"
 	"time"
 
 	"gantry/executor/reuse"
@@ -98,8 +97,19 @@ func (r *Run) with(first func() error, events []planner.Event) error {
 				return err
 			}
 		}
-		return errors.Join(r.insertIdentities(a.identities), r.insertContents(a.contents), r.follow(events),
-			r.insertOnDisk(a.onDisk), r.w.insertSamples(a.samples))
+		// A statement that fails may have undone the transaction, and a later one would be one of its own.
+		for _, write := range []func() error{
+			func() error { return r.insertIdentities(a.identities) },
+			func() error { return r.insertContents(a.contents) },
+			func() error { return r.follow(events) },
+			func() error { return r.insertOnDisk(a.onDisk) },
+			func() error { return r.w.insertSamples(a.samples) },
+		} {
+			if err := write(); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err == nil {
 		return nil
@@ -159,10 +169,10 @@ func (r *Run) follow(events []planner.Event) error {
 		var err error
 		switch x := events[i].Body.(type) {
 		case planner.PolicyChanged:
-			err = errors.Join(
-				r.db.exec("INSERT INTO policies(run, seq, at_ns, policy) VALUES (?, ?, ?, ?)", r.id, events[i].Seq,
-					events[i].At, x.Policy),
-				r.db.exec("UPDATE runs SET policy = ? WHERE id = ?", x.Policy, r.id))
+			if err = r.db.exec("INSERT INTO policies(run, seq, at_ns, policy) VALUES (?, ?, ?, ?)", r.id, events[i].Seq,
+				events[i].At, x.Policy); err == nil {
+				err = r.db.exec("UPDATE runs SET policy = ? WHERE id = ?", x.Policy, r.id)
+			}
 		case *planner.WorkflowContinued:
 			err = r.db.exec(`INSERT OR REPLACE INTO contents SELECT c.run, n.file, c.node, c.size_bytes,
 				c.mtime_ns, c.ctime_ns, c.inode, c.device, c.sha256, c.removed FROM files o

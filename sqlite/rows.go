@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"database/sql"
 	"database/sql/driver"
-	"errors"
 	"reflect"
 	"strconv"
 	"strings"
@@ -185,7 +184,10 @@ func (f *flow) values() []driver.Value {
 
 // addContinued says that a workflow stands for another.
 func (t *tables) addContinued(b *planner.WorkflowContinued) error {
-	return errors.Join(t.exec(continueFlow, int64(b.Workflow), int64(b.Of)), t.exec(supersedeTasks, int64(b.Of)))
+	if err := t.exec(continueFlow, int64(b.Workflow), int64(b.Of)); err != nil {
+		return err
+	}
+	return t.exec(supersedeTasks, int64(b.Of))
 }
 
 // addReused says where the outputs of a task are from.

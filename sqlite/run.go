@@ -208,7 +208,13 @@ func (r *Run) Append(_ context.Context, b executor.Batch) error {
 	if err != nil {
 		return fmt.Errorf("log run %s: %w", r.info.Name, err)
 	}
-	if err := r.with(func() error { return errors.Join(r.w.append(encoded), r.settle(&b)) }, b.Events); err != nil {
+	write := func() error {
+		if err := r.w.append(encoded); err != nil {
+			return err
+		}
+		return r.settle(&b)
+	}
+	if err := r.with(write, b.Events); err != nil {
 		r.db.mu.Lock()
 		r.w.undone()
 		r.db.mu.Unlock()

@@ -201,6 +201,6 @@ var (
 	ErrBusy = errors.New("processes cannot be frozen just now")
 )
 
-// DefaultPatience is how long an engine may take to answer a request, or to send the next part of an answer. On a host
+// DefaultPatience is how long an engine may take to begin its answer to a request. On a host
 // with a load of 80 a start was seen to take half a minute.
 const DefaultPatience = 2 * time.Minute

@@ -15,6 +15,7 @@ import (
 	"gantry/executor/experiment/metrics"
 	"gantry/sqlite/report/columns"
 	"gantry/sqlite/results"
+	"gantry/trace/shown"
 )
 
 // DefaultMetrics are those that tables show if nothing else is asked for and there are no deadlines.
@@ -331,11 +332,11 @@ func WriteSearches(w io.Writer, searches []results.Search) error {
 		}
 		var row []string
 		for _, k := range keys {
-			row = append(row, s.Params[k])
+			row = append(row, shown.Line(s.Params[k]))
 		}
 		value := "none"
 		if s.Value != nil {
-			value = *s.Value
+			value = shown.Line(*s.Value)
 		}
 		rows = append(rows, append(row, value))
 	}

@@ -236,6 +236,13 @@ func TestTheFilesOfATenantAreBounded(t *testing.T) {
 	l.says(err, "the files of tenant lab take 3.154 MB of the disk, and its limit is 3 MB")
 	_, err = l.submit("other", 1, of("other"))
 	l.must(err)
+	deep := filepath.Join(node, strings.Repeat("d/", 130)) // deeper than anybody looks
+	l.must(os.MkdirAll(deep, 0o755))
+	for err == nil || strings.Contains(err.Error(), "limit is 3 MB") {
+		_, err = l.submit("deep", 1, of("lab"))
+	}
+	l.says(err, "the files of tenant lab cannot be measured")
+	l.must(os.RemoveAll(filepath.Join(node, "d")))
 	l.must(os.Remove(filepath.Join(node, "y")))
 	for err = errors.New("full"); err != nil && l.Context().Err() == nil; {
 		_, err = l.submit("again", 1, of("lab"))

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"gantry/cmd/api"
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/server"
 	"gantry/cmd/internal/session"
@@ -263,7 +264,11 @@ func (d *diskUse) of(ctx context.Context, tenant string) (int64, error) {
 			dirs = append(dirs, filepath.Join(d.dir, "nodes", n.Name(), name))
 		}
 	}
-	sum, _ := stage.DiskUse(math.MaxInt32, dirs...) // unreadable files count nothing
+	sum, err := stage.DiskUse(math.MaxInt32, dirs...) // unreadable files count nothing
+	if errors.Is(err, stage.ErrTooMany) {
+		return 0, &api.Error{Code: api.Full, Message: fmt.Sprintf("the files of tenant %s cannot be measured: %v",
+			tenant, stage.ErrTooMany)}
+	}
 	if d.last == nil {
 		d.last = map[string]measured{}
 	}

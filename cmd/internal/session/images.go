@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -324,10 +325,17 @@ func HasStore() bool {
 
 // StoredImages lists the images of the store, and opens nothing that is not there.
 func StoredImages() ([]image.Entry, *image.Store, error) {
-	if !HasStore() {
+	dir, err := image.DefaultDir()
+	if err == nil {
+		_, err = os.Stat(dir)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
-	s, err := OpenStore()
+	var s *image.Store
+	if err == nil {
+		s, err = OpenStore()
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -62,8 +63,10 @@ func LogError(err error) error {
 // OpenToWrite opens the log below home, which has to be there.
 func OpenToWrite(home string) (*sqlite.DB, error) {
 	path := filepath.Join(home, sqlite.FileName)
-	if _, err := os.Stat(path); err != nil {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, noLog(home)
+	} else if err != nil {
+		return nil, exit.Hostf("log: %w", err)
 	}
 	db, err := sqlite.Open(path, sqlite.Durable)
 	if err != nil {

@@ -293,7 +293,7 @@ func CausesOf(ctx context.Context, log *sqlite.DB, runName, simName string) (cau
 func happened(ctx context.Context, log *sqlite.DB, run string) (map[forecast.Key]forecast.Happened, error) {
 	out := map[forecast.Key]forecast.Happened{}
 	err := eachAttempt(ctx, log, run, func(r *attemptTimes) error {
-		if r.Outcome == planner.OK.String() {
+		if r.Outcome == planner.OK.String() && r.Node != "" { // formal tasks have no phases
 			out[forecast.Key{Workflow: r.Workflow, Task: r.Task}] = forecast.Happened{Node: r.Node, Speed: r.Speed,
 				Queued: r.Queued, Phases: forecast.Phases{Staging: max(0, r.Staged-r.Queued),
 					Start: max(0, r.Started-r.Staged), Run: min(r.Ran, max(0, r.Ended-r.Started)),

@@ -15,6 +15,9 @@ import (
 func (s *Session) Continue(ctx context.Context, name, with string) (failed error) {
 	s.resumes = true
 	all, err := s.existing(ctx, name, with)
+	if err == nil { // before an allocation is waited for
+		s.page, err = s.opts.openPage(s.DB, s.Name)
+	}
 	if err != nil {
 		return err
 	}
@@ -53,11 +56,7 @@ func (s *Session) recallSettings(ctx context.Context) error {
 }
 
 func (s *Session) resume(ctx context.Context, corrected []correction) error {
-	err := MakeResultsDir(s.Home, s.Set.ResultsDir)
-	if err == nil {
-		s.page, err = s.opts.openPage(s.DB, s.Name)
-	}
-	if err != nil {
+	if err := MakeResultsDir(s.Home, s.Set.ResultsDir); err != nil {
 		return err
 	}
 	info := s.Log.Info()
@@ -204,6 +203,9 @@ func (s *Session) Open(ctx context.Context, run string, kept func() error) (err 
 		return err
 	}
 	if err := kept(); err != nil {
+		return err
+	}
+	if s.page, err = s.opts.openPage(s.DB, s.Name); err != nil {
 		return err
 	}
 	return s.resume(ctx, nil)

@@ -170,10 +170,7 @@ func (b *sandbox) prepare(ctx context.Context) error {
 		return fmt.Errorf("directory of the shell: %w", err)
 	}
 	b.work, b.name = work, shellName(work)
-	if b.lock, err = lockFile(filepath.Join(work, shellMark)); err == nil {
-		_, err = b.lock.WriteString(b.runtime.Name)
-	}
-	if err != nil {
+	if b.lock, err = lockFile(filepath.Join(work, shellMark)); err != nil {
 		return fmt.Errorf("directory of the shell: %w", err)
 	}
 	if b.rights.UID != 0 && os.Geteuid() == 0 {
@@ -286,7 +283,7 @@ func (b *sandbox) limits() (out cgroup.Limits) {
 	return out
 }
 
-// shellMark is a file in the directory of a shell, with the name of its runtime: whose shell it is locks it.
+// shellMark is a file in the directory of a shell: whose shell it is locks it.
 const shellMark = ".command.shell"
 
 // lockFile makes a file that this process locks until it ends.
@@ -329,19 +326,21 @@ func shellName(dir string) string {
 
 var isShell = regexp.MustCompile(`^gantry-shell-[0-9]+$`)
 
-// removeShell removes the container of a shell in a directory, by the runtime that made it.
-func removeShell(ctx context.Context, work, name string) error {
-	runtime, err := stage.Last(work, shellMark, 1)
-	row := RuntimeNamed(runtime)
-	if err != nil || row == nil || row.Engine == nil {
-		return err
+// removeShell removes the container of a shell in a directory, whichever runtime made it: its program could have
+// changed a note of that.
+func removeShell(ctx context.Context, work, name string) (err error) {
+	for i := range Runtimes {
+		row := &Runtimes[i]
+		if row.Engine == nil || row.IsUsable(ctx) != nil {
+			continue
+		}
+		e, failed := row.Engine(ctx, EngineWants{Dirs: []string{filepath.Dir(filepath.Dir(filepath.Dir(work)))}})
+		if failed == nil {
+			failed = errors.Join(e.(sheller).RemoveNamed(ctx, name), e.Close())
+		}
+		err = errors.Join(err, failed)
 	}
-	e, err := row.Engine(ctx, EngineWants{Dirs: []string{filepath.Dir(filepath.Dir(filepath.Dir(work)))}})
-	if err != nil {
-		return err
-	}
-	defer e.Close()
-	return e.(sheller).RemoveNamed(ctx, name)
+	return err
 }
 
 // onSignal calls end at SIGTERM and SIGHUP until stop is called. A terminal sends Ctrl-C to the shell, too, which

@@ -17,6 +17,7 @@ import (
 func (e *Engine) Shell(ctx context.Context, s *container.Spec, uid, gid int, terminal bool, begun func(id string)) (
 	code int, err error) {
 	config, host := configure(s)
+	host.Runtime = e.runtime
 	config.User, host.CapAdd = fmt.Sprintf("%d:%d", uid, gid), nil
 	config.AttachStdin, config.AttachStdout, config.AttachStderr = true, true, true
 	config.OpenStdin, config.StdinOnce, config.Tty = true, true, terminal

@@ -13,7 +13,7 @@ import (
 	"gantry/trace/shown"
 )
 
-// gap is between two
+// gap is between two columns.
 const gap = "  "
 
 // Limited is a writer whose lines should have at most Columns runes; 0 is any number.
@@ -27,7 +27,7 @@ func Of(w io.Writer) int {
 	return 0
 }
 
-// Print writes rows of cells, the first of which may be a heading, as aligned  right says which columns are
+// Print writes rows of cells, the first of which may be a heading, as aligned columns. Right says which columns are
 // aligned to the right; those beyond it are as the last. Columns that do not fit width (0: any) go into further tables
 // below, each with the first column again; a cell wider than half of it is cut.
 func Print(w io.Writer, width int, indent string, rows [][]string, right []bool) error {

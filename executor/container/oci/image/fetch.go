@@ -92,6 +92,7 @@ func (x *fetcher) begin(ctx context.Context) (end func(got []*Image, err error),
 	}
 	return func(got []*Image, err error) {
 		if err != nil {
+			_, _ = x.scratch() // a mark for the next to tidy, if another holds the lock
 			free()
 			x.tidy()
 			return

@@ -283,6 +283,7 @@ func (s *Store) Keep(dir string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.fetched) == 0 {
+		s.release()
 		return nil
 	}
 	file, u := filepath.Join("uses", key(dir)), use{Dir: dir}
@@ -394,8 +395,8 @@ func (s *Store) Remove(ctx context.Context, needed func(dir string) bool) (remov
 	defer cancel()
 	free, err := s.lock(ctx, changes, true)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("%w: store of images: another gantry brings images just now: try again when it has ended",
-			fetch.ErrUnusable)
+		err = fmt.Errorf("%w: store of images: another gantry brings images, or has a shell open: try again when it "+
+			"has ended", fetch.ErrUnusable)
 	}
 	if err != nil {
 		return nil, 0, err
