@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/container/docker"
@@ -134,11 +136,8 @@ func onBoth(t *testing.T, test func(t *testing.T, engine string)) {
 	}
 }
 
-// A container has a way out if its task is to have a network, also without root.
+// A container has a way out if its task is to have a network, also without root, and mounts of the host stay.
 func TestWaysOut(t *testing.T) {
-	if os.Getenv(archiveEnv) == "" {
-		t.Skip("for hosts without a Docker Engine; cmd has a test of networks for others")
-	}
 	if on(t, TestWaysOut, engines[1:]) { // the Docker Engine has a bridge
 		return
 	}
@@ -146,6 +145,15 @@ func TestWaysOut(t *testing.T) {
 		t.Skip(why)
 	}
 	r := newRig(t, func(cfg *container.Config) { cfg.Networks = true })
+	inner := filepath.Join(t.TempDir(), "outer", "inner")
+	if os.Geteuid() == 0 { // as a host with systemd has them
+		for _, at := range []string{filepath.Dir(inner), inner} {
+			r.must(errors.Join(os.Mkdir(at, 0o755), unix.Mount("tmpfs", at, "tmpfs", 0, ""),
+				unix.Mount("", at, "", unix.MS_SHARED, "")))
+			t.Cleanup(func() { _ = unix.Unmount(at, unix.MNT_DETACH) })
+		}
+		r.must(os.WriteFile(filepath.Join(inner, "there"), nil, 0o644))
+	}
 	for _, network := range []bool{true, false} {
 		task := r.sh("grep -q '^tap0.00000000' /proc/net/route && grep 10.0.2.3 /etc/resolv.conf")
 		task.Network = network
@@ -154,6 +162,11 @@ func TestWaysOut(t *testing.T) {
 			want = planner.OK
 		}
 		r.wants(r.exit(r.launch(task, nil)), want)
+	}
+	if os.Geteuid() == 0 {
+		if _, err := os.Stat(filepath.Join(inner, "there")); err != nil {
+			t.Errorf("a mount of the host is gone: %v", err)
+		}
 	}
 }
 

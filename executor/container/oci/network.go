@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gantry/cgroup/thread"
 	"gantry/executor/container"
 )
 
@@ -70,8 +69,7 @@ func connect(dir string) (alive *os.File, undo func(), err error) {
 	}
 	defer said.Close()
 	var ns *os.File
-	onThread(func() { ns, err = closedNetwork() })
-	if err != nil {
+	if err := (inside{}).do(func() (err error) { ns, err = closedNetwork(); return err }); err != nil {
 		return nil, nil, err
 	}
 	defer ns.Close()
@@ -89,10 +87,9 @@ func connect(dir string) (alive *os.File, undo func(), err error) {
 		"--enable-seccomp", "--ready-fd=3", "--exit-fd=4", "--netns-type=path", "/proc/self/fd/5", "tap0")
 	c.Dir, c.Env, c.Stdout, c.Stderr = "/", []string{defaultPath}, said, said
 	c.ExtraFiles, c.SysProcAttr = []*os.File{tells, over, ns}, &syscall.SysProcAttr{Setsid: true}
-	onThread(func() {
-		usual()
-		err = c.Start()
-	})
+	// In a mount namespace of its own: for its sandbox slirp4netns unmounts all that it does not need, and where mounts
+	// are shared they would go from the host, too.
+	err = inside{}.do(c.Start)
 	tells.Close()
 	over.Close()
 	if err == nil {
@@ -114,16 +111,6 @@ func connect(dir string) (alive *os.File, undo func(), err error) {
 		alive.Close()
 		_ = unix.Unmount(at, unix.MNT_DETACH)
 	}, nil
-}
-
-// onThread calls f on a thread of its own.
-func onThread(f func()) {
-	done := make(chan struct{})
-	thread.Go(func() {
-		defer close(done)
-		f()
-	})
-	<-done
 }
 
 // closedNetwork makes a network namespace for this thread, in which nothing leads to an address of this host.
