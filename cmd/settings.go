@@ -349,8 +349,8 @@ func readResultsDir(c *cli.Context, s *session.Settings) (err error) {
 // autoRuntime lets gantry choose one without a daemon where this host can.
 const autoRuntime = "auto"
 
-// chosenRuntime is the one that the command line names, else one that this host has. Servers and images that are built
-// are for many: they take what others can see.
+// chosenRuntime is the one that the command line names, else one that this host has. Servers, and images
+// that are built, are for many users: they take an engine that others can see.
 func chosenRuntime(c *cli.Context) string {
 	auto := c.String("runtime") == autoRuntime || c.Command.Name != "serve" && c.Command.Name != "image"
 	if c.IsSet("runtime") && c.String("runtime") != autoRuntime {

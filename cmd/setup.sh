@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What gantry setup runs, and make before there is a gantry:  setup.sh [compiler|runtime|engine]...
-# Makes sure that a Docker Engine answers (engine), crun is there (runtime), and a C compiler, which building needs (compiler); all by default.
+# Makes sure that a Docker Engine answers (engine), crun and slirp4netns are there (runtime), and a C compiler, which building needs (compiler); all by default.
 # What is there already is left alone: nothing is installed, started or configured then, and nothing is ever removed.
 # Otherwise, on Debian and Ubuntu and as root or through sudo, the packages of the distribution are used.
 # Every change is announced before it is made.
@@ -196,9 +196,13 @@ start_engine() {
 
 # Containers without a daemon are optional: what is missing for them is no error.
 ensure_runtime() {
-	PATH=$PATH:/usr/sbin:/sbin:/usr/local/sbin command -v crun >/dev/null && return
-	say "no crun; gantry run --runtime oci is fastest with it"
-	(install_packages crun) || say "without crun: --runtime oci needs runc then"
+	local program missing=()
+	for program in crun slirp4netns; do
+		PATH=$PATH:/usr/sbin:/sbin:/usr/local/sbin command -v $program >/dev/null || missing+=("$program")
+	done
+	((${#missing[@]})) || return 0
+	say "no ${missing[*]}; gantry run --runtime oci is fastest with crun, and gives tasks a network by slirp4netns"
+	(install_packages "${missing[@]}") || say "without ${missing[*]}: --runtime oci needs runc, and --network needs --runtime docker then"
 }
 
 ensure_engine() {

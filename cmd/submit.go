@@ -519,9 +519,9 @@ func printQueue(c *cli.Context, q *api.Queue) {
 
 // queued is the row of a submission.
 func queued(s api.Status) []any {
-	who := cmp.Or(s.User, strconv.Itoa(s.UID))
+	user := cmp.Or(s.User, strconv.Itoa(s.UID))
 	if s.Veiled {
-		return []any{s.ID, s.Name, who, "-", s.State, "-", "-", "-", "-", "-", "-", "-", ""}
+		return []any{s.ID, s.Name, user, "-", s.State, "-", "-", "-", "-", "-", "-", "-", ""}
 	}
 	start, end, due := clockOf(s.Started), clockOf(s.Ended), clockOf(s.Due)
 	if x := s.Expected; x != nil {
@@ -535,7 +535,7 @@ func queued(s api.Status) []any {
 			due += " (late)"
 		}
 	}
-	return []any{s.ID, s.Name, who, s.Tenant, s.State, s.Tasks, s.Done, s.Running, s.Failed, start, end, due,
+	return []any{s.ID, s.Name, user, s.Tenant, s.State, s.Tasks, s.Done, s.Running, s.Failed, start, end, due,
 		cmp.Or(s.Message, s.Reason)}
 }
 

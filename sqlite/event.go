@@ -155,7 +155,7 @@ func encodeBody(to *bytes.Buffer, at planner.Time, body planner.Body) (subject d
 	return subject, err
 }
 
-// decodeBody reads what encodeBody wrote.
+// decodeBody is the inverse of encodeBody.
 func decodeBody(kind planner.EventKind, at planner.Time, subject int64, text []byte) (planner.Body, error) {
 	f, known := forms[kind]
 	if !known {

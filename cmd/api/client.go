@@ -32,7 +32,7 @@ type Client struct {
 	// Notify is told, once per request, that the server does not answer; nil: nobody is. It may be called from another
 	// goroutine.
 	Notify func(message string)
-	// Silence is how long a server may take for an answer before Notify is told: to fetch images and inputs takes long.
+	// Silence is the time without an answer after which Notify is called: the server may fetch images and inputs.
 	Silence time.Duration
 
 	dir      string
@@ -92,7 +92,7 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 	if c.Notify != nil && !strings.Contains(path, "wait=") {
 		defer time.AfterFunc(c.Silence, func() {
 			if !gone.Load() {
-				c.Notify(fmt.Sprintf("the server has not answered for %v: it fetches what a submission needs, reads "+
+				c.Notify(fmt.Sprintf("the server has not answered for %v: it fetches inputs and images, reads "+
 					"its log, or plans; or its host is busy, or it is stuck; waiting", c.Silence))
 			}
 		}).Stop()

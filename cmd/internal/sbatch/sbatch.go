@@ -19,7 +19,7 @@ import (
 // MaxScript bounds the bytes of a script, well below the kernel's limit for the arguments of a program.
 const MaxScript = 1 << 20
 
-// About is what the commands that list jobs show of one as it was submitted.
+// About has the properties of a submitted job that squeue and sacct show.
 type About struct {
 	Name      string        `json:"name"`
 	Partition string        `json:"partition,omitempty"`

@@ -84,7 +84,7 @@ func TestAClaimIsMadeOnce(t *testing.T) {
 	}
 }
 
-// A container that was started ahead becomes that of an attempt: its launcher is told the copies and the words.
+// A container that was started ahead becomes that of an attempt: its launcher gets the copies and the command.
 func TestAReleaseIsReadAsItWasWritten(t *testing.T) {
 	top := t.TempDir()
 	d, of := Dir(filepath.Join(top, "ahead-1")), Dir(filepath.Join(top, "a7"))

@@ -209,7 +209,7 @@ func TestWhatOthersDoIsRecognised(t *testing.T) {
 			r.started(a)
 			r.made(s, "ready")
 			r.must(c.do(name(a)))
-			if c.what == "pause" { // which keeps nobody from ending it
+			if c.what == "pause" { // a paused task can be ended
 				r.must(r.Kill(r.ctx, a, planner.Killed, 0))
 			}
 			r.wants(r.exit(a), c.outcome, c.says)

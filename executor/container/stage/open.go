@@ -155,7 +155,7 @@ func (u User) Shown(path string) error {
 	u.Do(func() {
 		err = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
 			if err != nil && faccessat(unix.AT_FDCWD, p, unix.X_OK, unix.AT_EACCESS) == nil {
-				return fmt.Errorf("%s: what is in it cannot be listed, and can be used", shown.Quote(p))
+				return fmt.Errorf("%s: its files cannot be listed, and can be opened", shown.Quote(p))
 			}
 			if err != nil || d.Type().IsRegular() || d.Type()&fs.ModeSymlink != 0 {
 				return nil
