@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"time"
 
 	"gantry/sqlite"
 	"gantry/sqlite/report/columns"
@@ -393,12 +392,12 @@ func (c *Comparison) WriteText(w io.Writer) {
 		a, b := c.Phases[0].all()[k], c.Phases[1].all()[k]
 		difference := "-"
 		if a >= 0 && b >= 0 {
-			difference = span(b - a)
+			difference = spanOf(b - a)
 		}
 		t.Row(name, span(a), span(b), difference)
 	}
 	a, b := c.Phases[0].sum(), c.Phases[1].sum()
-	t.Row("in all", span(a), span(b), span(b-a))
+	t.Row("in all", span(a), span(b), spanOf(b-a))
 	t.End()
 	c.writeCauses(w)
 	columns.List(w, c.Workflows, maxShown, "workflow|-tasks|-makespan A|-B|-error|-response A|-B|-tau ordered|-begun",
@@ -438,14 +437,6 @@ func (c *Comparison) writeCauses(w io.Writer) {
 		func(x Cause) []any { return []any{x.Name, spanOf(x.Took), percent(Number(float64(x.Took) / whole))} })
 }
 
-// spanOf prints nanoseconds that may be below 0.
-func spanOf(ns int64) string {
-	if ns == -1 {
-		ns = 0 // which span takes as not known
-	}
-	return span(ns)
-}
-
 // phaseColumns are the headings of the columns of beside.
 const phaseColumns = "|-waiting A|-B|-staging A|-B|-start A|-B|-running A|-B|-ending A|-B|-in all A|-B"
 
@@ -465,22 +456,16 @@ func (p Phases) sum() (ns int64) {
 	return ns
 }
 
-// span prints nanoseconds with three digits or so; -1 is not known.
+// span prints nanoseconds; -1 is not known.
 func span(ns int64) string {
 	if ns == -1 {
 		return "-"
 	}
-	d := time.Duration(ns)
-	switch a := d.Abs(); {
-	case a >= time.Hour:
-		return d.Round(time.Second).String()
-	case a >= 10*time.Second:
-		return d.Round(100 * time.Millisecond).String()
-	case a >= time.Second:
-		return d.Round(10 * time.Millisecond).String()
-	}
-	return d.Round(100 * time.Microsecond).String()
+	return spanOf(ns)
 }
+
+// spanOf prints nanoseconds that may be below 0.
+func spanOf(ns int64) string { return columns.Span((*sqlite.Span)(&ns)) }
 
 func percent(n Number) string {
 	if math.IsNaN(float64(n)) {
