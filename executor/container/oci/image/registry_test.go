@@ -499,6 +499,17 @@ func TestImagesStayAsLongAsTheyAreNeeded(t *testing.T) {
 	}
 	fetchFor(a, "/runs/a").Close()
 	running := fetchFor(b, "/runs/b")
+	none, err := image.Open(dir) // a run of programs of the host: it holds up nobody
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer none.Close()
+	if _, err := none.Fetch(t.Context(), image.Fetch{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := none.Keep("/runs/none"); err != nil {
+		t.Fatal(err)
+	}
 	s, err := image.Open(dir)
 	if err != nil {
 		t.Fatal(err)
