@@ -157,9 +157,8 @@ crash: images ## disturb gantry, Docker Engines, a disk and a server at random m
 	$(AS_ROOT) env $(if $(RUNTIME),GANTRY_CRASH_RUNTIME=$(RUNTIME)) GANTRY_CRASH_ENGINES=$(or $(ENGINES),$(shell nproc)) $(if $(REPORT),GANTRY_CRASH_REPORT=$(abspath $(REPORT))) \
 		scripts/crash $(or $(ROUNDS),30) $(SEED)
 
-emulation-table: build ## what the task emulator is asked for and what it does: docs/emulation.md; FOR=2m measures in parts
-	go build -o bin/emulation ./scripts/emulation
-	$(AS_ROOT) bin/emulation $(if $(FOR),-for $(FOR),-again)
+emulation-table: build ## what the task emulator is asked for and what it does, against its bars; 10 minutes on a quiet host
+	GANTRY_TASK=$(CURDIR)/$(TASK) $(AT_LARGE) $(if $(AS_ROOT),-exec "$(AS_ROOT)") ./scripts/emulation -large
 
 soak: build images ## a day of load, with plots in soak-results; ATTEMPTS (on the null runtime), CONTAINERS, STREAM, SEED
 	GANTRY_TASK=$(CURDIR)/$(TASK) $(AT_LARGE) $(if $(AS_ROOT),-exec "$(AS_ROOT)") -run TestADayOfLoad ./scripts/soak -large -out $(CURDIR)/soak-results \
