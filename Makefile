@@ -190,8 +190,8 @@ pages: build ## write the pages of examples/experiments again, from make reprodu
 pictures: browser build ## run examples/pipeline, and take its pictures of pages
 	@examples/pipeline/pictures.sh
 
-fidelity: build images ## predict runs, run them, and write examples/fidelity/README.md; 15 minutes on a quiet host; resumable, FOR=110s does a part
-	$(AS_ROOT) go run ./scripts/fidelity $(if $(FOR),-for $(FOR)) $(if $(DIR),-dir $(DIR))
+fidelity: build images ## predict runs, run them in containers, and hold the predictions to bars; 15 minutes on a quiet host
+	$(AT_LARGE) $(if $(AS_ROOT),-exec "$(AS_ROOT)") ./scripts/fidelity -large
 
 containers: build images ## the papers' policies on real containers, and examples/containers; 3 hours on a quiet host; resumable
 	$(AS_ROOT) go run ./scripts/reproduce -suite examples/containers -dir containers -jobs 1

@@ -15,7 +15,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -200,24 +199,6 @@ func Each[T, V any](all []T, of func(T) V) []V {
 		out[i] = of(x)
 	}
 	return out
-}
-
-// Host describes this host and its Docker Engine, if there is one.
-func Host() string {
-	model := "unknown processor"
-	text, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(text)) {
-		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-			model = strings.TrimSpace(value)
-			break
-		}
-	}
-	release, _ := os.ReadFile("/proc/sys/kernel/osrelease")
-	host := fmt.Sprintf("%d cores, %s, Linux %s", runtime.NumCPU(), model, bytes.TrimSpace(release))
-	if v, err := exec.Command("docker", "version", "--format", "{{.Server.Version}}").Output(); err == nil {
-		host += fmt.Sprintf(", Docker Engine %s", bytes.TrimSpace(v))
-	}
-	return host
 }
 
 // LogSize is the size in bytes of the log in a directory of runs, what is not yet in its main file included.
