@@ -200,8 +200,8 @@ containers: build images ## the papers' policies on real containers, and example
 containers-quick: build images ## the same in 10 minutes: one repetition, few policies; containers-quick/page.html
 	$(AS_ROOT) go run ./scripts/reproduce -suite examples/containers -dir containers-quick -quick -jobs 1
 
-adversary: build ## search for the worst instance of each policy against each other, and write examples/adversary; resumable; ARGS
-	go run ./scripts/adversary $(ARGS)
+adversary: build ## search for the worst instance of each policy against each other; resumable; ARGS=-containers repeats them there
+	$(AT_LARGE) ./scripts/adversary -large $(ARGS)
 
 predictions: build images ## measure predictions in containers and on data that others published, and write the tables of examples/predict
 	$(AS_ROOT) go run ./scripts/predictions -small $${TMPDIR:-/tmp}

@@ -1,5 +1,5 @@
 // Package measure has the parts that the programs below scripts share: their beginning and end, gantry as a command,
-// the cost of commands, measurements that are kept, and tables.
+// the cost of commands, and tables.
 package measure
 
 import (
@@ -10,7 +10,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -24,11 +23,7 @@ import (
 	"gantry/sqlite"
 )
 
-// ErrMore says that the time of a program is up before its work is done.
-var ErrMore = errors.New("time is up; the same command continues")
-
-// Main reads the flags, runs a program, and ends the process: with 130 if a signal stops it, and with 75 if there is
-// more to do.
+// Main reads the flags, runs a program, and ends the process: with 130 if a signal stops it.
 func Main(name string, run func(context.Context) error) {
 	flag.Parse()
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -36,8 +31,6 @@ func Main(name string, run func(context.Context) error) {
 	switch {
 	case ctx.Err() != nil:
 		err, code = errors.New("stopped; the same command begins again, or continues if measurements are kept"), 130
-	case errors.Is(err, ErrMore):
-		code = 75
 	case err == nil:
 		return
 	}
@@ -133,54 +126,6 @@ func Turns(n int, ways ...func() (Cost, error)) ([]Cost, error) {
 			middle(func(c Cost) int64 { return c.Memory })}
 	}
 	return medians, nil
-}
-
-// Parts are measurements that a directory keeps, each in a file: a program that was interrupted continues.
-type Parts struct {
-	Dir   string
-	Until time.Time // no measurement begins after it; zero: all do
-}
-
-func (p *Parts) path(name string) string { return filepath.Join(p.Dir, name+".json") }
-
-// Once makes a measurement unless the directory has it.
-func (p *Parts) Once(ctx context.Context, name string, do func() (any, error)) error {
-	if _, err := os.Stat(p.path(name)); err == nil {
-		return nil
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if !p.Until.IsZero() && time.Now().After(p.Until) {
-		return ErrMore
-	}
-	v, err := do()
-	if err != nil {
-		return err
-	}
-	text, err := json.MarshalIndent(v, "", " ")
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(p.Dir, 0o755); err != nil {
-		return err
-	}
-	if err := os.WriteFile(p.path(name)+".new", append(text, '\n'), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(p.path(name)+".new", p.path(name))
-}
-
-// Read reads a measurement into v. It returns false if there is none.
-func (p *Parts) Read(name string, v any) (bool, error) {
-	text, err := os.ReadFile(p.path(name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, v)
-	}
-	return err == nil, err
 }
 
 // Head writes the head of a table in Markdown, whose columns have a rule such as --- each.
