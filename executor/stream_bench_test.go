@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"syscall"
 	"testing"
 	"time"
 
@@ -85,67 +84,6 @@ func streamEngine(tb testing.TB, p *planner.Platform, spec string, est *predict.
 		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: est.Declare,
 			Forget: est.Forget},
 		Arrivals: append([]executor.Submission(nil), subs...)}
-}
-
-// 3,000 workflows on 100 processors of one core, or on one node of 100 cores, at 98 %.
-func BenchmarkSimulate(b *testing.B) {
-	subs, tasks := mix(1, 3000, 100, 0.98)
-	half := make([]float64, 100)
-	for i := range half {
-		half[i] = 1.5 - float64(i/50)
-	}
-	for name, p := range map[string]*planner.Platform{"100x1": processors(100), "1x100": slots(100),
-		"50x1.5+50x0.5": single(half...)} {
-		for _, spec := range []string{"gbf", "cpp", "owm", "fdws", "hr", "fwp", "wheft"} {
-			b.Run(name+"/"+spec, func(b *testing.B) {
-				b.ReportAllocs()
-				begun := cpuTime(b)
-				for b.Loop() {
-					e := streamEngine(b, p, spec, &predict.Declared{}, subs)
-					if _, err := e.Run(b.Context()); err != nil {
-						b.Fatal(err)
-					}
-				}
-				report(b, begun, tasks)
-			})
-		}
-	}
-}
-
-// cpuTime is what the process has used so far: unlike the wall clock it does not tell how busy the host is with other
-// things.
-func cpuTime(tb testing.TB) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		tb.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-func report(b *testing.B, begun time.Duration, tasks int) {
-	b.Helper()
-	per := (cpuTime(b) - begun).Seconds() / float64(b.N)
-	b.ReportMetric(per, "cpu-s/op")
-	b.ReportMetric(per*1e9/float64(tasks), "cpu-ns/task")
-}
-
-// The cost per task must not grow with the length of the stream.
-func BenchmarkSimulateLength(b *testing.B) {
-	for _, n := range []int{1000, 10_000, 30_000} {
-		subs, tasks := mix(1, n, 100, 0.9)
-		for _, spec := range []string{"cpp", "fwp"} {
-			b.Run(fmt.Sprintf("%d/%s", n, spec), func(b *testing.B) {
-				begun := cpuTime(b)
-				for b.Loop() {
-					e := streamEngine(b, processors(100), spec, &predict.Declared{}, subs)
-					if _, err := e.Run(b.Context()); err != nil {
-						b.Fatal(err)
-					}
-				}
-				report(b, begun, tasks)
-			})
-		}
-	}
 }
 
 // One plan for 1,000 workflows that are present at once, about 70,000 tasks.

@@ -560,34 +560,6 @@ func TestBadRequestsAreRefusedWithAReason(t *testing.T) {
 	}
 }
 
-func BenchmarkMontage1000(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		made(b, "montage", 1000, 1)
-	}
-}
-
-func BenchmarkWorkloadI3000(b *testing.B) {
-	for _, bare := range []bool{false, true} {
-		b.Run(fmt.Sprintf("bare=%v", bare), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				l := load{Workflows: 3000, Mix: workloadI(), Totals: paperTotals(),
-					Arrivals: generate.Utilised(0.98, 100, false), Bare: bare}
-				p, err := l.Plan(1)
-				if err != nil {
-					b.Fatal(err)
-				}
-				for i := range p.Recipes {
-					if _, err := p.Workflow(i); err != nil {
-						b.Fatal(err)
-					}
-				}
-			}
-		})
-	}
-}
-
 // Lim et al. 2017, figure 3: five phases, of which the third and the fifth are the packing tasks.
 func TestPhasesOfCyberShake(t *testing.T) {
 	want := map[string]int32{"ExtractSGT": 1, "SeismogramSynthesis": 2, "ZipSeis": 3, "PeakValCalcOkaya": 4,

@@ -50,19 +50,6 @@ func TestTimeAloneIsThatOfTheLongestReadyTaskFirst(t *testing.T) {
 	}
 }
 
-// A wide workflow on few slots: every end of a task must not cost all that wait.
-func BenchmarkAloneOfAWideWorkflow(b *testing.B) {
-	w := &trace.Workflow{Label: "wide", Tasks: make([]trace.Task, 100_000)}
-	for i := range w.Tasks {
-		w.Tasks[i] = trace.Task{Cores: 1, Runtime: time.Duration(1+i%977) * time.Second}
-	}
-	for b.Loop() {
-		if _, err := load.Alone(w, processors(8)); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // slots is a cluster of the paper: nodes of two cores.
 func slots(nodes int) *planner.Platform {
 	p := processors(nodes)

@@ -52,40 +52,6 @@ func daxText(n int) io.Reader {
 	return r
 }
 
-func BenchmarkReadDAX(b *testing.B) {
-	text, err := io.ReadAll(daxText(20_000))
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.SetBytes(int64(len(text)))
-	b.ReportAllocs()
-	for b.Loop() {
-		w, faults, err := trace.Read(bytes.NewReader(text), "bench.dax", trace.ReadOptions{})
-		if err != nil || len(faults) > 0 || len(w.Tasks) != 20_000 {
-			b.Fatal(err, faults)
-		}
-	}
-}
-
-func BenchmarkReadWfFormat(b *testing.B) {
-	w, _, err := trace.Read(daxText(20_000), "bench.dax", trace.ReadOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	var text bytes.Buffer
-	if err := trace.WriteWfFormat(&text, w); err != nil {
-		b.Fatal(err)
-	}
-	b.SetBytes(int64(text.Len()))
-	b.ReportAllocs()
-	for b.Loop() {
-		w, faults, err := trace.Read(bytes.NewReader(text.Bytes()), "bench.json", trace.ReadOptions{})
-		if err != nil || len(faults) > 0 || len(w.Tasks) != 20_000 {
-			b.Fatal(err, faults)
-		}
-	}
-}
-
 // A DAX is read as a stream: what is allocated in all is in proportion to its tasks, and much less than a tree of its
 // elements takes.
 func TestReadingDAXAllocatesOnlyForItsTasks(t *testing.T) {

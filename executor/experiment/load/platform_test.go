@@ -4,7 +4,6 @@ import (
 	"os"
 	"testing"
 
-	"gantry/executor/experiment/load"
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/trace/scenario"
@@ -32,18 +31,4 @@ func open(t testing.TB, path string) *scenario.Workload {
 		t.Fatal(err)
 	}
 	return w
-}
-
-func BenchmarkWorkload(b *testing.B) {
-	for _, name := range []string{"workload-1", "workload-2"} {
-		w := open(b, "../../../examples/experiments/"+name+".yaml")
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := load.Submissions(w, processors(100), 0); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }
