@@ -5,9 +5,6 @@
 //	docker  trivial containers: gantry, a bare loop over the Engine API with the same options, and "docker run" by
 //	        xargs, all with the same number in flight
 //	few     sixty trivial commands on two cores: gantry, snakemake, and "docker run" by xargs
-//	ways    trivial containers side by side at 1, 2, 4 and 8 in flight and as a chain: gantry with Docker and
-//	        without a daemon, a bare loop over the Engine API, and xargs, whose chains are one container after the
-//	        other
 //	read    reading DAX and WfFormat of 100,000 tasks, from file to workflow
 //	log     queries of the documents and scans of views over 205,000 simulated tasks, by sqlite3; ls, show,
 //	        explain and report on a log of 1,000 runs and 10 million attempts, which takes some 10 GB of disk
@@ -43,12 +40,12 @@ type bench struct {
 	gantry, dir       string
 	other, only       string
 	n, inFlight, reps int
-	each, attempts    int
+	attempts          int
 }
 
 var (
 	large = flag.Bool("large", false, "measure")
-	parts = flag.String("parts", "null,docker,ways,plan,stream,read,log", "what to measure")
+	parts = flag.String("parts", "null,docker,plan,stream,read,log", "what to measure")
 	b     bench
 )
 
@@ -58,7 +55,6 @@ func init() {
 	flag.IntVar(&b.inFlight, "c", 4, "containers in flight")
 	flag.IntVar(&b.reps, "reps", 3, "repetitions; the median counts")
 	flag.IntVar(&b.attempts, "attempts", 10_000_000, "attempts of the part log, in runs of 10,000")
-	flag.IntVar(&b.each, "each", 100, "containers per cell of the part ways")
 	flag.StringVar(&b.other, "before", "",
 		"the gantry of an earlier build, with its gantry-task beside it, for the part before")
 	flag.StringVar(&b.only, "only", "", "of the part before only the rows that match this regular expression")
@@ -77,8 +73,8 @@ func TestBars(t *testing.T) {
 
 // run measures all parts: one that fails, as where there is no Docker Engine, keeps no other from being measured.
 func (b *bench) run(parts []string) error {
-	known := map[string]func() error{"null": b.null, "docker": b.docker, "few": b.few, "ways": b.ways,
-		"read": b.read, "log": b.log, "plan": b.plan, "stream": b.stream, "before": b.before}
+	known := map[string]func() error{"null": b.null, "docker": b.docker, "few": b.few, "read": b.read,
+		"log": b.log, "plan": b.plan, "stream": b.stream, "before": b.before}
 	for _, p := range parts {
 		if known[p] == nil {
 			return fmt.Errorf("unknown part %q: %s", p, strings.Join(slices.Sorted(maps.Keys(known)), ", "))

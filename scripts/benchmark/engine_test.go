@@ -86,7 +86,7 @@ func (b *bench) bareEngine() way {
 	if err := api.call(http.MethodGet, "/images/"+image+"/json", nil, nil); err != nil {
 		w.missing = fmt.Sprintf("image %s: %v (make images builds it)", image, err)
 	}
-	w.run = func(n, inFlight int, _ bool) (measure.Cost, error) {
+	w.run = func(n, inFlight int) (measure.Cost, error) {
 		return loop(n, inFlight, func(int) error {
 			dir, err := os.MkdirTemp(b.dir, "bare")
 			if err != nil {

@@ -19,7 +19,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"gantry/scripts/measure"
-	"gantry/sqlite/results"
 	"gantry/trace/scenario"
 )
 
@@ -74,9 +73,6 @@ type runner struct {
 	jobs     int
 	dir      string
 	suite
-	done []float64     // seconds of results that there were at the beginning, by experiment
-	ran  float64       // seconds, as the suite has them, that were run now
-	took time.Duration // for that
 }
 
 func (r *runner) read() error {
@@ -122,21 +118,20 @@ func (r *runner) wanted(x *runnable) (int, error) {
 	return e.Repetitions, nil
 }
 
-// cost is the CPU time of an experiment up to a number of repetitions of all.
-func (r *runner) cost(x *runnable, upTo, all int) float64 {
+// cost is the CPU time of n repetitions of all that an experiment has.
+func (r *runner) cost(x *runnable, n, all int) float64 {
 	if r.quick {
-		return x.Quick * float64(upTo) / float64(all)
+		return x.Quick * float64(n) / float64(all)
 	}
-	return x.Seconds * float64(upTo)
+	return x.Seconds * float64(n)
 }
 
+// run runs all experiments. The time that it shows is what they take together if nothing is kept from before.
 func (r *runner) run(ctx context.Context) error {
-	wanted := make([]int, len(r.Experiments))
-	r.done = make([]float64, len(r.Experiments))
-	whole, left := 0.0, 0.0
 	if err := r.calibrate(ctx); err != nil {
 		return err
 	}
+	left, wanted := 0.0, make([]int, len(r.Experiments))
 	for i := range r.Experiments {
 		x := &r.Experiments[i]
 		n, err := r.wanted(x)
@@ -144,32 +139,24 @@ func (r *runner) run(ctx context.Context) error {
 			return err
 		}
 		wanted[i] = n
-		cost := r.cost(x, n, n)
-		r.done[i] = cost * r.share(ctx, r.out(x), n)
-		whole += cost
-		left += cost - r.done[i]
+		left += r.cost(x, n, n)
 	}
-	fmt.Printf("%d experiments, about %s of CPU time, %s of it done; results in %s\n", len(r.Experiments),
-		round(whole), round(whole-left), r.dir)
-	for pass, most := range []int{first, 1 << 30} {
+	fmt.Printf("%d experiments; results in %s\n", len(r.Experiments), r.dir)
+	for _, from := range []int{0, first} {
 		for i := range r.Experiments {
-			x := &r.Experiments[i]
-			n := min(most, wanted[i])
-			if pass > 0 && wanted[i] <= first {
+			x, to := &r.Experiments[i], wanted[i]
+			if to <= from {
 				continue
 			}
-			todo := r.cost(x, n, wanted[i]) - r.done[i]
-			r.say(fmt.Sprintf("%s, %d of %d repetitions", x.name(), n, wanted[i]), whole, left)
-			begun := time.Now()
-			if err := r.experiment(ctx, x, n); err != nil {
+			if from == 0 {
+				to = min(first, to)
+			}
+			fmt.Printf("%s: %s, %d of %d repetitions; at most about %s left\n", time.Now().Format(time.TimeOnly),
+				x.name(), to, wanted[i], round(left/float64(r.jobs)))
+			if err := r.experiment(ctx, x, to); err != nil {
 				return err
 			}
-			if todo > 0 {
-				r.ran += todo
-				r.took += time.Since(begun)
-				r.done[i] += todo
-				left -= todo
-			}
+			left -= r.cost(x, to-from, wanted[i])
 		}
 	}
 	return r.summary(ctx)
@@ -190,39 +177,12 @@ func (r *runner) calibrate(ctx context.Context) error {
 // runs is the directory of the log, of experiments in containers.
 func (r *runner) runs() string { return filepath.Join(r.dir, "runs") }
 
-// say prints the next step, the part that is done, and the time left: by the runs made now, or by the CPU time of the
-// suite as long as they are few.
-func (r *runner) say(what string, whole, left float64) {
-	rate := float64(r.jobs)
-	if r.ran > 30 && r.took > 0 {
-		rate = r.ran / r.took.Seconds()
-	}
-	fmt.Printf("%s: %s; %.0f %% done, about %s left\n", time.Now().Format(time.TimeOnly), what,
-		100*(whole-left)/whole, round(left/rate))
-}
-
 func round(seconds float64) time.Duration {
 	d := time.Duration(seconds * float64(time.Second))
 	if d > 10*time.Minute {
 		return d.Round(time.Minute)
 	}
 	return d.Round(time.Second)
-}
-
-// share is the part of an experiment that results have; 0 if there are none.
-func (r *runner) share(ctx context.Context, path string, wanted int) float64 {
-	if _, err := os.Stat(path); err != nil {
-		return 0
-	}
-	set, err := results.Load(ctx, path)
-	if err != nil || len(set.Cells) == 0 || set.Quick != r.quick {
-		return 0
-	}
-	runs := 0
-	for _, c := range set.Cells {
-		runs += min(len(c.Runs), wanted)
-	}
-	return float64(runs) / float64(len(set.Cells)*wanted)
 }
 
 func (r *runner) experiment(ctx context.Context, x *runnable, repetitions int) error {

@@ -1,7 +1,7 @@
 // Package scale simulates 100,000 tasks on 1,000 nodes, 100 of which end each second, under every greedy policy and
 // fifo, and measures the cost of a run of that size in gantry: the time to plan a round, the time to log a turn, and
-// memory. It fails if a round takes longer than -most for each event in it, if the log could not keep up, or if memory
-// is not bounded. docs/scale.md has the figures of a run.
+// memory. It fails if a round takes too long for the events in it, if the log could not keep up, or if memory is not
+// bounded. docs/scale.md has the figures of a run.
 package scale
 
 import (
@@ -31,54 +31,36 @@ import (
 // greedy are the policies that plan for the present instant only.
 const greedy = "gbf,cpp,owm,fdws,hr,fwp,fifo,edf,3dsf,pds,dla,drf,capacity"
 
-type options struct {
-	nodes, tasks int
-	rate         float64 // ends a second
-	policies     string
-	seed         uint64
-	most         time.Duration
-	memory       int // MB
-}
-
-var (
-	large = flag.Bool("large", false, "simulate")
-	o     options
+const (
+	nodes, cores = 1000, 4 // cores of a node
+	tasks        = 100_000 // of one core each
+	rate         = 100.0   // ends a second
+	seed         = 1
+	most         = 10 * time.Millisecond // the longest that planning may take for an event
+	memory       = 1500                  // MB
 )
 
-func init() {
-	flag.IntVar(&o.nodes, "nodes", 1000, "nodes, of four cores each")
-	flag.IntVar(&o.tasks, "tasks", 100_000, "tasks, of one core each")
-	flag.Float64Var(&o.rate, "rate", 100, "tasks that end in a second")
-	flag.StringVar(&o.policies, "policies", greedy, "policies, separated by commas")
-	flag.Uint64Var(&o.seed, "seed", 1, "of runtimes and structures")
-	flag.DurationVar(&o.most, "most", 10*time.Millisecond, "the longest that planning may take for an event")
-	flag.IntVar(&o.memory, "memory", 1500, "the most memory, in MB")
-}
+var large = flag.Bool("large", false, "simulate")
 
 func TestScale(t *testing.T) {
 	if !*large {
 		t.Skip("it takes ten minutes: make scale runs it")
 	}
-	if err := o.run(t.Context()); err != nil {
+	if err := run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-const cores = 4 // of a node
-
-func (o *options) run(ctx context.Context) error {
-	if o.nodes < 1 || o.tasks < 1000 || o.rate <= 0 {
-		return errors.New("-nodes: 1 or more, -tasks: 1000 or more, -rate: more than 0")
-	}
+func run(ctx context.Context) error {
 	fmt.Printf("%d tasks on %d nodes of %d cores, %g ends a second; CPU time of the planner, wall-clock time of the "+
-		"log\n\n", o.tasks, o.nodes, cores, o.rate)
+		"log\n\n", tasks, nodes, cores, rate)
 	measure.Head(os.Stdout, "---", "load", "policy", "rounds", "mean, ms", "99 %, ms", "longest, ms",
 		"longest for an event, ms", "log: a turn, ms", "log: most ends/s", "memory, MB")
 	var errs []error
 	for _, load := range []string{"stream", "flood"} {
-		for i, spec := range strings.Split(o.policies, ",") {
+		for i, spec := range strings.Split(greedy, ",") {
 			// The log does not depend on the policy, so it is measured once for each load.
-			r, err := o.measure(ctx, load, spec, i == 0)
+			r, err := simulate(ctx, load, spec, i == 0)
 			if err != nil {
 				return fmt.Errorf("%s, %s: %w", load, spec, err)
 			}
@@ -93,10 +75,10 @@ func (o *options) run(ctx context.Context) error {
 					errs = append(errs, fmt.Errorf("%s, %s: %s", load, spec, fmt.Sprintf(format, args...)))
 				}
 			}
-			miss(r.perEvent > o.most, "a round took %v for each event in it, over %v", r.perEvent, o.most)
-			miss(i == 0 && r.logRate < o.rate, "the log keeps up with %.0f ends a second only", r.logRate)
-			miss(r.memory > o.memory, "%d MB of memory, over %d", r.memory, o.memory)
-			miss(r.ended != o.tasks, "%d tasks ended, of %d", r.ended, o.tasks)
+			miss(r.perEvent > most, "a round took %v for each event in it, over %v", r.perEvent, most)
+			miss(i == 0 && r.logRate < rate, "the log keeps up with %.0f ends a second only", r.logRate)
+			miss(r.memory > memory, "%d MB of memory, over %d", r.memory, memory)
+			miss(r.ended != tasks, "%d tasks ended, of %d", r.ended, tasks)
 		}
 	}
 	return errors.Join(errs...)
@@ -133,13 +115,13 @@ func (t timed) Append(ctx context.Context, b executor.Batch) error {
 	return err
 }
 
-// measure simulates a load under a policy, with a log as durable as that of gantry run.
-func (o *options) measure(ctx context.Context, load, spec string, logged bool) (r result, err error) {
+// simulate simulates a load under a policy, with a log as durable as that of gantry run.
+func simulate(ctx context.Context, load, spec string, logged bool) (r result, err error) {
 	// The planner's time is that of its thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	info := sqlite.RunInfo{Name: "scale", Runtime: "null", Policy: spec, Command: os.Args, Version: "scale",
-		Started: time.Now(), Seed: int64(o.seed), TimeScale: 1, SizeScale: 1, Platform: o.platform()}
+		Started: time.Now(), Seed: seed, TimeScale: 1, SizeScale: 1, Platform: platform()}
 	store := timed{r: &r}
 	if logged {
 		dir, err := os.MkdirTemp("", "gantry-scale")
@@ -165,7 +147,7 @@ func (o *options) measure(ctx context.Context, load, spec string, logged bool) (
 		return r, err
 	}
 	e.Runtime, e.Store = sim.New(sim.Config{Platform: &info.Platform}), store
-	e.Wall, e.Arrivals = executor.ThreadTime, o.load(load)
+	e.Wall, e.Arrivals = executor.ThreadTime, submissions(load)
 	e.Watch = func(_ planner.View, events []planner.Event, _ []*executor.Admission) {
 		news := 0 // arrivals and ends that the round heard of
 		for _, ev := range events {
@@ -207,9 +189,9 @@ func inUse() int {
 	return int((m.HeapInuse + m.StackInuse) >> 20)
 }
 
-func (o *options) platform() planner.Platform {
+func platform() planner.Platform {
 	p := planner.Platform{Groups: []string{""}}
-	for i := range o.nodes {
+	for i := range nodes {
 		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: fmt.Sprint("n", i+1),
 			Speed: 1 + float64(i%5)/10, Capacity: unit.Vector{unit.CPU: cores * 1000, unit.Memory: 16 << 30,
 				unit.Disk: unit.Unlimited}})
@@ -217,17 +199,17 @@ func (o *options) platform() planner.Platform {
 	return p
 }
 
-// load makes the workflows: a stream of 1,000, of layers, that arrive as fast as the nodes can take them; or a flood
-// of 100, of independent tasks, that arrive in the first seconds, so that up to all tasks are ready.
-func (o *options) load(kind string) (subs []executor.Submission) {
-	r := rand.New(rand.NewPCG(o.seed, 11))
-	mean := float64(o.nodes*cores) / o.rate * 1.2 // seconds on a node of speed 1; the mean speed is 1.2
-	workflows, span := 1000, float64(o.tasks)/o.rate
+// submissions makes the workflows: a stream of 1,000, of layers, that arrive as fast as the nodes can take them; or a
+// flood of 100, of independent tasks, that arrive in the first seconds, so that up to all tasks are ready.
+func submissions(kind string) (subs []executor.Submission) {
+	r := rand.New(rand.NewPCG(seed, 11))
+	mean := float64(nodes*cores) / rate * 1.2 // seconds on a node of speed 1; the mean speed is 1.2
+	workflows, span := 1000, float64(tasks)/rate
 	if kind == "flood" {
 		workflows, span = 100, 5
 	}
 	for i := range workflows {
-		n := o.tasks*(i+1)/workflows - o.tasks*i/workflows
+		n := tasks*(i+1)/workflows - tasks*i/workflows
 		w := &trace.Workflow{Name: fmt.Sprint("w", i), Label: "w", Tasks: make([]trace.Task, n)}
 		const layer = 10
 		for t := range w.Tasks {
