@@ -48,14 +48,6 @@ func (t *tables) definition() []byte {
 	return next
 }
 
-// grown takes in tasks that are added to a workflow.
-func (p *projection) grown(a *executor.Admission) error {
-	f := p.flows[a.Spec.ID]
-	p.add(f, a)
-	p.touch(f)
-	return p.out.addGrowth(a)
-}
-
 // growth reads tasks that were added to a workflow, by the first of them, as they were admitted.
 func (db *DB) growth(ctx context.Context, run int64, w planner.WorkflowID, first planner.TaskID) (*executor.Admission,
 	error) {

@@ -2,10 +2,10 @@ package sqlite
 
 import (
 	"cmp"
+	"database/sql/driver"
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"gantry/executor"
 	"gantry/planner"
@@ -20,34 +20,34 @@ type projection struct {
 	out  *tables
 	late bool
 
-	seq      uint64       // of the last event
-	at       planner.Time // of the last event
-	first    planner.Time // arrival; unit.Never: none
-	last     planner.Time // end of an attempt; unit.Never: none
-	flows    []*flow      // by workflow; nil once it is over and written
-	flowOf   []planner.WorkflowID
-	ordered  planner.AttemptID              // the number of the next attempt
-	attempts map[planner.AttemptID]*attempt // until they are over and written
-	refused  []planner.WorkflowID           // by the last round
-	places   places
+	seq      uint64                               // of the last event
+	at       planner.Time                         // of the last event
+	first    planner.Time                         // arrival; unit.Never: none
+	last     planner.Time                         // end of an attempt; unit.Never: none
+	flows    []*flow                              // by number; nil once it is over and written
+	tasks    []*task                              // by number; nil once its workflow is
+	ordered  planner.AttemptID                    // the number of the next attempt
+	attempts map[planner.AttemptID]*attempt       // until they are over and written
+	chains   map[planner.TaskID]chain             // of tasks that have a checkpoint
+	away     map[planner.TaskID]planner.AttemptID // tasks that left their place, and the attempt that did
+	refused  []planner.WorkflowID                 // by the last round
 
 	changedFlows    []*flow    // since they were written
+	changedTasks    []*task    // also; those that are rows
 	changedAttempts []*attempt // also
 }
 
 // flow is a workflow that is not over, or not written.
 type flow struct {
 	id             planner.WorkflowID
-	parts          []part  // where ids of tasks begin that do not follow the one before
-	fresh          []fresh // until their tasks are rows
-	rows           int     // tasks that are rows: those in front
-	tasks          []task  // by position
+	tasks          []*task
+	fresh          []fresh // of the last tasks, which are no rows yet
 	left           int     // tasks not done
-	started, ended planner.Time
-	state          flowState
-	withdrawn      string // its state, if it was cancelled
+	state          string
+	closed         bool // nothing of it changes any more
 	changed        bool
-	dirty          []int32      // positions of tasks that are not as their rows say
+	started, ended planner.Time
+	last           planner.Time // end of an attempt of it; unit.Never: none
 	ready          planner.Time // before it no task is
 }
 
@@ -58,20 +58,19 @@ type fresh struct {
 	parents []planner.TaskID
 	need    unit.Vector
 	input   int64 // bytes
-	id      planner.TaskID
-	flow    planner.WorkflowID
 	stage   int32
 	imputed trace.Fields // fields that its trace did not give
-	runtime bool         // the runtime is known or imputed
-	formal  bool
+	runtime driver.Value // by the trace, or a rule in its place, on a node of speed 1
 }
 
 func freshOf(a *executor.Admission, i int) fresh {
 	t, spec := &a.Arrived.Tasks[i], a.Tasks[i]
-	x := fresh{spec: spec, parents: t.Parents, need: t.Need, input: int64(t.Reads), id: t.ID, flow: t.Workflow,
-		stage: t.Stage, runtime: runtimeKnown(a, i), formal: t.Formal}
+	traced := int64(cmp.Or(spec.Declared, spec.Run))
+	x := fresh{spec: spec, parents: t.Parents, need: t.Need, input: int64(t.Reads), stage: t.Stage,
+		runtime: known(traced, traced != 0)}
 	if from := a.Submission.Workflow; from != nil && i < len(from.Tasks) {
 		t := &from.Tasks[i]
+		x.runtime = known(traced, (t.Known | t.Imputed).Has(trace.Runtime))
 		x.imputed = t.Imputed | trace.Command&^t.Known
 		if x.need[unit.Memory] != 0 { // or there is none to be short of
 			x.imputed |= trace.Memory &^ t.Known
@@ -83,103 +82,42 @@ func freshOf(a *executor.Admission, i int) fresh {
 	return x
 }
 
-// runtimeKnown says whether a trace, or a rule in its place, has the runtime of a task.
-func runtimeKnown(a *executor.Admission, i int) bool {
-	if from := a.Submission.Workflow; from != nil && i < len(from.Tasks) {
-		return (from.Tasks[i].Known | from.Tasks[i].Imputed).Has(trace.Runtime)
-	}
-	return traced(a.Tasks[i]) != 0
-}
-
-// traced is how long a task runs by its trace, on a node of speed 1.
-func traced(t *executor.TaskSpec) time.Duration { return cmp.Or(t.Declared, t.Run) }
-
-// part has the tasks of a workflow that came with one admission, and those that follow.
-type part struct {
-	first    planner.TaskID
-	position int // of the first
-}
-
-// position returns where a task is in tasks.
-func (f *flow) position(t planner.TaskID) int {
-	k := len(f.parts) - 1
-	for k > 0 && f.parts[k].first > t {
-		k--
-	}
-	return f.parts[k].position + int(t-f.parts[k].first)
-}
-
-// task returns the id of the task at a position.
-func (f *flow) task(position int) planner.TaskID {
-	k := len(f.parts) - 1
-	for k > 0 && f.parts[k].position > position {
-		k--
-	}
-	return f.parts[k].first + planner.TaskID(position-f.parts[k].position)
-}
-
-type flowState uint8
-
-const (
-	flowOpen flowState = iota
-	flowDone
-	flowFailed
-)
-
-func (f *flow) name() string {
-	switch {
-	case f.withdrawn != "":
-		return f.withdrawn
-	case f.state == flowDone:
-		return "done"
-	case f.state == flowFailed:
-		return "failed"
-	case f.started != unit.Never:
-		return "running"
-	}
-	return "waiting"
-}
-
 type task struct {
-	state  taskState
-	formal bool
-	again  bool // the last attempt failed, and no round has mentioned the task since
-	dirty  bool
-	tries  int32
+	flow   *flow
+	id     planner.TaskID
 	node   planner.NodeID
 	last   planner.AttemptID // None: no attempt yet
+	tries  int32
+	state  planner.Phase // Ready is told from Waiting by views alone
+	formal bool
+	again  bool // the last attempt failed, and no round has mentioned the task since
+	row    bool // it is one
+	dirty  bool
 	queued planner.Time
 	ended  planner.Time
 	wait   planner.Reason // Code 0: none known
 }
 
-type taskState uint8
-
-const (
-	taskWaiting taskState = iota
-	taskStarting
-	taskRunning
-	taskSuspended
-	taskDone
-	taskFailed
-	taskSkipped
-	taskContinued // its workflow was continued by another, whose task of that name stands for it
-)
-
-var taskStates = [...]string{"waiting", "starting", "running", "suspended", "done", "failed", "skipped", "continued"}
-
 type attempt struct {
 	order   *planner.Order
 	queued  planner.Time
-	started planner.Time // unit.Never: not yet
+	started planner.Time   // unit.Never: not yet
+	leaving planner.Vacate // ordered to leave its place, or frozen; 0: neither
 	exit    *planner.AttemptExited
-	tally   tally // of exit
+	before  chain // of exit: what the checkpoint had
+	lost    int64 // also: nanoseconds of work
 	changed bool
+}
+
+// chain is the content of the checkpoint of a task: the fraction done, and how long that ran.
+type chain struct {
+	done float64
+	ran  int64
 }
 
 func newProjection() *projection {
 	return &projection{first: unit.Never, last: unit.Never, attempts: map[planner.AttemptID]*attempt{},
-		places: newPlaces()}
+		chains: map[planner.TaskID]chain{}, away: map[planner.TaskID]planner.AttemptID{}}
 }
 
 // apply takes in the next event; a is the admission of a workflow that arrived, else nil.
@@ -199,56 +137,50 @@ func (p *projection) fold(ev *planner.Event, a *executor.Admission) error {
 	case *planner.WorkflowArrived:
 		return p.arrived(a)
 	case *planner.WorkflowGrown:
-		return p.grown(a)
+		if err := p.add(p.flows[a.Spec.ID], a); err != nil {
+			return err
+		}
+		return p.out.addGrowth(a)
 	case *planner.PlanCommitted:
 		return p.planned(ev, b)
 	case planner.AttemptStarted:
-		x, err := p.becomes(b.Attempt, taskRunning)
-		if x == nil {
-			return err
-		}
-		x.started = ev.At
-		return p.places.started(p.out, ev, x.order.Task)
+		return p.started(ev, b.Attempt)
 	case planner.AttemptSuspended:
-		x, err := p.becomes(b.Attempt, taskSuspended)
-		if x == nil {
+		if x, err := p.becomes(b.Attempt, planner.Suspended); x == nil {
 			return err
 		}
 		return p.out.suspension(leaves, b.Attempt, int64(ev.At), int64(0))
 	case planner.AttemptResumed:
-		x, err := p.becomes(b.Attempt, taskRunning)
+		x, err := p.becomes(b.Attempt, planner.Running)
 		if x == nil {
 			return err
 		}
-		return p.places.resumed(p.out, ev, b.Attempt)
+		x.leaving = 0
+		return p.out.suspension(returns, b.Attempt, int64(ev.At), int64(0))
 	case *planner.AttemptExited:
 		return p.exited(ev, b)
 	case planner.WorkflowCancelled:
 		p.cancelled(ev, b.Workflow)
 	case planner.TaskCancelled:
-		f, i, err := p.flowOfTask(b.Task)
-		if f != nil && f.tasks[i].state == taskWaiting {
-			p.touchTask(f, i).state = taskSkipped
+		t, err := p.task(b.Task)
+		if t != nil && t.state == planner.Waiting {
+			p.touch(t).state = planner.Skipped
 		}
 		return err
 	case *planner.WorkflowContinued:
-		return p.continued(ev, b)
+		return p.continued(b)
 	case *planner.TaskReused:
 		return p.reused(ev, b)
 	}
 	return nil
 }
 
-// flowOfTask returns the workflow of a task and the position of the task; nil if the workflow is over.
-func (p *projection) flowOfTask(t planner.TaskID) (*flow, int, error) {
-	if t < 0 || int(t) >= len(p.flowOf) {
-		return nil, 0, fmt.Errorf("task %d was not admitted", t)
+// task returns a task; nil if its workflow is over.
+func (p *projection) task(t planner.TaskID) (*task, error) {
+	if t < 0 || int(t) >= len(p.tasks) {
+		return nil, fmt.Errorf("task %d was not admitted", t)
 	}
-	f := p.flows[p.flowOf[t]]
-	if f == nil {
-		return nil, 0, nil
-	}
-	return f, f.position(t), nil
+	return p.tasks[t], nil
 }
 
 // attempt returns an attempt; nil if it is over.
@@ -259,18 +191,17 @@ func (p *projection) attempt(a planner.AttemptID) (*attempt, error) {
 	return p.attempts[a], nil
 }
 
-// touchTask returns a task of f that is about to change.
-func (p *projection) touchTask(f *flow, i int) *task {
-	t := &f.tasks[i]
-	if i < f.rows && !t.dirty && p.out != nil {
+// touch returns a task that is about to change.
+func (p *projection) touch(t *task) *task {
+	if t.row && !t.dirty && p.out != nil {
 		t.dirty = true
-		f.dirty = append(f.dirty, int32(i))
+		p.changedTasks = append(p.changedTasks, t)
 	}
-	p.touch(f)
+	p.touchFlow(t.flow)
 	return t
 }
 
-func (p *projection) touch(f *flow) {
+func (p *projection) touchFlow(f *flow) {
 	if !f.changed && p.out != nil {
 		f.changed = true
 		p.changedFlows = append(p.changedFlows, f)
@@ -286,111 +217,75 @@ func (p *projection) touchAttempt(x *attempt) {
 }
 
 // becomes gives the task of an attempt another state; the attempt is nil if it is over.
-func (p *projection) becomes(a planner.AttemptID, state taskState) (*attempt, error) {
+func (p *projection) becomes(a planner.AttemptID, state planner.Phase) (*attempt, error) {
 	x, err := p.attempt(a)
 	if x == nil {
 		return nil, err
 	}
 	p.touchAttempt(x)
-	if f, i, err := p.flowOfTask(x.order.Task); f == nil {
-		return x, err
-	} else {
-		t := p.touchTask(f, i)
-		t.state, t.ended = state, unit.Never
+	if t := p.tasks[x.order.Task]; t != nil {
+		p.touch(t).state, t.ended = state, unit.Never
 	}
 	return x, nil
 }
 
 func (p *projection) arrived(a *executor.Admission) error {
-	if len(a.Tasks) != len(a.Arrived.Tasks) {
-		return fmt.Errorf("workflow %s: %d tasks planned, %d to be run", a.Submission.Name, len(a.Arrived.Tasks),
-			len(a.Tasks))
+	w := &a.Arrived.Workflow
+	if len(a.Tasks) != len(a.Arrived.Tasks) || int(w.ID) != len(p.flows) {
+		return fmt.Errorf("workflow %s: %d tasks planned, %d to be run; its number is %d after %d others",
+			a.Submission.Name, len(a.Arrived.Tasks), len(a.Tasks), w.ID, len(p.flows))
 	}
-	f := &flow{id: a.Arrived.Workflow.ID, started: unit.Never, ended: unit.Never,
-		ready: max(a.Arrived.Workflow.Arrived, a.Arrived.Workflow.Release)}
-	if p.add(f, a); len(a.Tasks) == 0 {
-		f.state, f.started, f.ended = flowDone, a.Arrived.Workflow.Arrived, a.Arrived.Workflow.Arrived
+	f := &flow{id: w.ID, state: "waiting", started: unit.Never, ended: unit.Never, last: unit.Never,
+		ready: max(w.Arrived, w.Release)}
+	p.flows, p.first = append(p.flows, f), min(p.first, w.Arrived)
+	if err := p.add(f, a); err != nil {
+		return err
 	}
-	p.flows = put(p.flows, f.id, f)
-	p.first = min(p.first, a.Arrived.Workflow.Arrived)
-	p.touch(f)
+	if len(a.Tasks) == 0 {
+		f.started = w.Arrived
+		p.close(f, "done", w.Arrived)
+	}
 	return p.out.addFlow(f, a)
 }
 
 // add takes in the tasks of an admission.
-func (p *projection) add(f *flow, a *executor.Admission) {
-	if n := len(a.Tasks); n > 0 {
-		first := a.Arrived.Tasks[0].ID
-		if k := len(f.parts) - 1; k < 0 || f.position(first) != len(f.tasks) {
-			f.parts = append(f.parts, part{first, len(f.tasks)})
+func (p *projection) add(f *flow, a *executor.Admission) error {
+	p.touchFlow(f)
+	f.left += len(a.Tasks)
+	f.tasks, f.fresh = slices.Grow(f.tasks, len(a.Tasks)), slices.Grow(f.fresh, len(a.Tasks))
+	tasks := make([]task, len(a.Tasks))
+	for i := range tasks {
+		t, of := &tasks[i], &a.Arrived.Tasks[i]
+		if int(of.ID) != len(p.tasks) {
+			return fmt.Errorf("task %d comes after %d others", of.ID, len(p.tasks))
 		}
-		f.left += n
+		*t = task{flow: f, id: of.ID, last: planner.None, queued: unit.Never, ended: unit.Never, formal: of.Formal,
+			row: p.out == nil}
+		if f.tasks, p.tasks = append(f.tasks, t), append(p.tasks, t); !t.row {
+			f.fresh = append(f.fresh, freshOf(a, i))
+		}
 	}
-	f.tasks = slices.Grow(f.tasks, len(a.Tasks))
-	for i := range a.Tasks {
-		f.tasks = append(f.tasks, task{last: planner.None, queued: unit.Never, ended: unit.Never,
-			formal: a.Arrived.Tasks[i].Formal})
-		p.flowOf = put(p.flowOf, a.Arrived.Tasks[i].ID, f.id)
-	}
-	if p.out == nil { // they are
-		f.rows = len(f.tasks)
-		return
-	}
-	f.fresh = slices.Grow(f.fresh, len(a.Tasks))
-	for i := range a.Tasks {
-		f.fresh = append(f.fresh, freshOf(a, i))
-	}
+	return nil
 }
 
 func (p *projection) planned(ev *planner.Event, b *planner.PlanCommitted) error {
-	if err := p.places.planned(p.out, ev, b.Orders); err != nil {
-		return err
-	}
 	for i := range b.Orders {
-		x := &b.Orders[i]
-		if x.Kind != planner.OrderStart {
-			continue
+		o := &b.Orders[i]
+		var err error
+		if how := o.Kind.Vacates(); how != 0 {
+			if x := p.attempts[o.Attempt]; x != nil {
+				x.leaving = how
+			}
+			err = p.out.suspension(ordered, o.Attempt, int64(ev.Seq), int64(ev.At), how.String())
+		} else if o.Kind == planner.OrderStart {
+			err = p.starts(ev, o)
 		}
-		f, pos, err := p.flowOfTask(x.Task)
 		if err != nil {
 			return err
 		}
-		if x.Attempt < p.ordered {
-			return fmt.Errorf("attempt %d of task %d: expected number %d", x.Attempt, x.Task, p.ordered)
-		}
-		a := &attempt{order: x, queued: ev.At, started: unit.Never}
-		p.ordered, p.attempts[x.Attempt] = x.Attempt+1, a
-		p.touchAttempt(a)
-		if f == nil {
-			continue
-		}
-		t := p.touchTask(f, pos)
-		if !t.formal {
-			f.started = min(f.started, ev.At)
-		}
-		t.state, t.node, t.last, t.tries, t.queued, t.ended = taskStarting, x.Node, x.Attempt, x.Try,
-			min(t.queued, ev.At), unit.Never
-		t.wait, t.again = planner.Reason{}, false
 	}
 	for _, wait := range b.Reasons {
-		f, pos, err := p.flowOfTask(wait.Task)
-		if f == nil {
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		t := &f.tasks[pos]
-		if t.again { // it wants a place again
-			t = p.touchTask(f, pos)
-			t.state, t.ended, t.again = taskWaiting, unit.Never, false
-		}
-		last, now := &t.wait, wait.Reason
-		if last.Code == now.Code && last.Dim == now.Dim && last.Node == now.Node {
-			continue // a time alone that moves makes no row
-		}
-		*last = now
-		if err := p.out.addWait(ev, wait); err != nil {
+		if err := p.waits(ev, wait); err != nil {
 			return err
 		}
 	}
@@ -403,6 +298,70 @@ func (p *projection) planned(ev *planner.Event, b *planner.PlanCommitted) error 
 	return p.out.addNotes(ev, b.Notes)
 }
 
+// starts takes in the order of an attempt.
+func (p *projection) starts(ev *planner.Event, o *planner.Order) error {
+	t, err := p.task(o.Task)
+	if err != nil {
+		return err
+	}
+	if o.Attempt < p.ordered {
+		return fmt.Errorf("attempt %d of task %d: expected number %d", o.Attempt, o.Task, p.ordered)
+	}
+	x := &attempt{order: o, queued: ev.At, started: unit.Never}
+	p.ordered, p.attempts[o.Attempt] = o.Attempt+1, x
+	p.touchAttempt(x)
+	if t == nil {
+		return nil
+	}
+	if !t.formal {
+		t.flow.begins(ev.At)
+	}
+	p.touch(t).queued = min(t.queued, ev.At)
+	t.state, t.node, t.last, t.tries, t.ended = planner.Starting, o.Node, o.Attempt, o.Try, unit.Never
+	t.wait, t.again = planner.Reason{}, false
+	return nil
+}
+
+// begins notes that a task of a workflow was ordered, or took over outputs.
+func (f *flow) begins(at planner.Time) {
+	f.started = min(f.started, at)
+	if f.state == "waiting" {
+		f.state = "running"
+	}
+}
+
+// waits takes in the reason of a task to wait.
+func (p *projection) waits(ev *planner.Event, wait planner.Wait) error {
+	t, err := p.task(wait.Task)
+	if t == nil {
+		return err
+	}
+	if t.again { // it wants a place again
+		p.touch(t).state, t.ended, t.again = planner.Waiting, unit.Never, false
+	}
+	why := wait.Reason
+	if why.At = 0; why == t.wait { // a time alone that moves makes no row
+		return nil
+	}
+	t.wait = why
+	return p.out.addWait(ev, wait)
+}
+
+// started takes in that an attempt runs, perhaps the next one of a task that had left its place.
+func (p *projection) started(ev *planner.Event, a planner.AttemptID) error {
+	x, err := p.becomes(a, planner.Running)
+	if x == nil {
+		return err
+	}
+	x.started = ev.At
+	left, ok := p.away[x.order.Task]
+	if !ok {
+		return nil
+	}
+	delete(p.away, x.order.Task)
+	return p.out.suspension(returns, left, int64(ev.At), nil)
+}
+
 func (p *projection) exited(ev *planner.Event, b *planner.AttemptExited) error {
 	x, err := p.attempt(b.Attempt)
 	if x == nil {
@@ -412,125 +371,153 @@ func (p *projection) exited(ev *planner.Event, b *planner.AttemptExited) error {
 	if end == unit.Never {
 		end = ev.At
 	}
-	if p.last == unit.Never || end > p.last { // as workflows count it: a run lasts as long as the last of them
-		p.last = end
-	}
-	if x.tally, err = p.places.exited(p.out, ev, x.order.Task, b); err != nil {
-		return err
-	}
+	p.last = later(p.last, end) // as workflows count it: a run lasts as long as the last of them
 	x.exit = b
-	f, i, err := p.flowOfTask(x.order.Task)
-	if err != nil {
+	p.tally(x)
+	if err := p.vacated(ev, x); err != nil {
 		return err
 	}
-	p.touchAttempt(x)
-	if p.out == nil {
+	if p.touchAttempt(x); p.out == nil {
 		delete(p.attempts, b.Attempt)
 	}
-	if f == nil {
+	t := p.tasks[x.order.Task]
+	if t == nil {
 		return nil
 	}
-	t := p.touchTask(f, i)
+	t.flow.last = later(t.flow.last, end)
 	switch {
 	case b.Outcome == planner.OK:
-		if t.state != taskDone {
-			f.left--
-		}
-		t.state, t.ended = taskDone, end
-		p.done(f)
+		p.done(t, end)
 	case !b.Final && (b.Outcome == planner.Preempted || b.Outcome == planner.Lost):
-		t.state, t.ended = taskWaiting, unit.Never
+		p.touch(t).state, t.ended = planner.Waiting, unit.Never
 	default:
-		t.state, t.ended, t.again = taskFailed, end, true
+		p.touch(t).state, t.ended, t.again = planner.Failed, end, true
 	}
 	return nil
 }
 
-// lastEnd is when the last task of a workflow ended; unit.Never if none did.
-func lastEnd(f *flow) planner.Time {
-	end := unit.Never
-	for i := range f.tasks {
-		if t := f.tasks[i].ended; t != unit.Never && (end == unit.Never || t > end) {
-			end = t
-		}
+// tally folds the end of an attempt into the chain of its task, by the rules of planner.State.
+func (p *projection) tally(x *attempt) {
+	t, ran := x.order.Task, int64(x.exit.Ran)
+	x.before = p.chains[t]
+	switch kept := x.exit.Kept; {
+	case x.exit.Outcome == planner.OK:
+		delete(p.chains, t)
+	case x.exit.Outcome.OfProgram():
+		x.lost = x.before.ran + ran
+		delete(p.chains, t)
+	case kept > x.before.done:
+		p.chains[t] = chain{kept, x.before.ran + ran}
+	default:
+		x.lost = ran
 	}
-	return end
+}
+
+// vacated takes in the end of an attempt that may have been ordered to leave its place, or was frozen.
+func (p *projection) vacated(ev *planner.Event, x *attempt) error {
+	a := x.order.Attempt
+	switch {
+	case x.leaving == 0:
+		return nil
+	case x.leaving != planner.Suspend && x.exit.Outcome == planner.Preempted:
+		p.away[x.order.Task] = a
+		return p.out.suspension(leaves, a, int64(ev.At), x.lost)
+	}
+	if err := p.out.suspension(overtaken, a); err != nil || x.leaving != planner.Suspend {
+		return err
+	}
+	return p.out.suspension(returns, a, int64(ev.At), x.lost)
+}
+
+// done ends a task well, and its workflow if that was the last one.
+func (p *projection) done(t *task, at planner.Time) {
+	f := t.flow
+	if t.state != planner.Done {
+		f.left--
+	}
+	p.touch(t).state, t.ended = planner.Done, at
+	if f.left == 0 && !f.withdrawn() {
+		p.close(f, "done", f.last)
+	}
+}
+
+// withdrawn reports whether a workflow was cancelled or refused.
+func (f *flow) withdrawn() bool { return f.state == "cancelled" || f.state == "refused" }
+
+// close ends a workflow.
+func (p *projection) close(f *flow, state string, at planner.Time) {
+	f.state, f.ended, f.closed = state, at, true
+	if p.touchFlow(f); p.out == nil {
+		p.drop(f)
+	}
+}
+
+// drop forgets a workflow that is over and written.
+func (p *projection) drop(f *flow) {
+	p.flows[f.id] = nil
+	for _, t := range f.tasks {
+		p.tasks[t.id] = nil
+	}
+}
+
+// later is the later one of two instants; unit.Never is none.
+func later(a, b planner.Time) planner.Time {
+	if a == unit.Never || b > a {
+		return b
+	}
+	return a
 }
 
 func (p *projection) cancelled(ev *planner.Event, id planner.WorkflowID) {
-	if id < 0 || int(id) >= len(p.flows) || p.flows[id] == nil {
+	if id < 0 || int(id) >= len(p.flows) || p.flows[id] == nil || p.flows[id].closed {
 		return
 	}
 	f := p.flows[id]
-	p.touch(f)
-	f.withdrawn, f.ended = "cancelled", ev.At
-	for _, r := range p.refused { // a round refuses a workflow with a note, and the next event withdraws it
-		if r == id {
-			f.withdrawn = "refused"
-		}
+	p.touchFlow(f)
+	f.state, f.ended = "cancelled", ev.At
+	if slices.Contains(p.refused, id) { // a round refuses a workflow with a note, and the next event withdraws it
+		f.state = "refused"
 	}
-	for i := range f.tasks {
-		if f.tasks[i].state == taskWaiting {
-			p.touchTask(f, i).state = taskSkipped
+	for _, t := range f.tasks {
+		if t.state == planner.Waiting {
+			p.touch(t).state = planner.Skipped
 		}
 	}
 }
 
 // continued puts a workflow in the place of one that ended.
-func (p *projection) continued(ev *planner.Event, b *planner.WorkflowContinued) error {
+func (p *projection) continued(b *planner.WorkflowContinued) error {
 	if b.Of < 0 || int(b.Of) >= len(p.flows) || b.Workflow < 0 || int(b.Workflow) >= len(p.flows) ||
 		p.flows[b.Workflow] == nil || len(b.Tries) != len(p.flows[b.Workflow].tasks) {
 		return fmt.Errorf("workflow %d continues workflow %d: one of them was not admitted", b.Workflow, b.Of)
 	}
-	f := p.flows[b.Workflow]
-	p.touch(f)
-	for i, n := range b.Tries {
-		if n > 0 {
-			p.touchTask(f, i).tries = n
+	for i, t := range p.flows[b.Workflow].tasks {
+		if n := b.Tries[i]; n > 0 {
+			p.touch(t).tries = n
 		}
 	}
 	if of := p.flows[b.Of]; of != nil {
-		p.touch(of)
-		of.withdrawn = "continued"
-		if of.ended == unit.Never {
-			of.ended = ev.At
-		}
-		for i := range of.tasks {
-			p.touchTask(of, i).state = taskContinued
-		}
+		p.leave(of)
+	}
+	if err := p.write(false); err != nil { // its own rows first
+		return err
 	}
 	return p.out.addContinued(b)
 }
 
-// done ends a workflow if that was its last task.
-func (p *projection) done(f *flow) {
-	if f.left == 0 && f.withdrawn == "" {
-		f.state, f.ended = flowDone, lastEnd(f)
-		if p.out == nil {
-			p.flows[f.id] = nil
-		}
-	}
-}
-
 // reused ends a task that takes over the outputs of an earlier attempt.
 func (p *projection) reused(ev *planner.Event, b *planner.TaskReused) error {
-	f, i, err := p.flowOfTask(b.Task)
-	if f == nil {
+	t, err := p.task(b.Task)
+	if t == nil {
 		return err
 	}
-	t := p.touchTask(f, i)
-	if t.state != taskDone {
-		f.left--
-	}
-	t.state, t.node, t.ended, t.wait, t.again = taskDone, b.Node, ev.At, planner.Reason{}, false
+	t.node, t.wait, t.again = b.Node, planner.Reason{}, false
 	if b.Run == "" {
 		t.last = b.Attempt
 	}
-	f.started = min(f.started, ev.At)
-	if p.last == unit.Never || ev.At > p.last {
-		p.last = ev.At
-	}
-	p.done(f)
+	t.flow.begins(ev.At)
+	p.last, t.flow.last = later(p.last, ev.At), later(t.flow.last, ev.At)
+	p.done(t, ev.At)
 	return p.out.addReused(ev, b)
 }
 
@@ -545,49 +532,42 @@ func (p *projection) over() {
 
 // leave ends a workflow of which nothing runs any more and nothing else starts.
 func (p *projection) leave(f *flow) {
-	done := true
-	for i := range f.tasks {
-		if f.tasks[i].state == taskWaiting && f.withdrawn != "continued" {
-			t := p.touchTask(f, i)
-			t.state = taskSkipped
+	state, ended := "done", f.ended
+	for _, t := range f.tasks {
+		if t.state == planner.Waiting {
+			p.touch(t).state = planner.Skipped
 			if t.tries > 0 {
-				t.state = taskFailed
+				t.state = planner.Failed
 			}
 		}
-		done = done && f.tasks[i].state == taskDone
-	}
-	p.touch(f)
-	if f.withdrawn != "" {
-		return
-	}
-	if f.state = flowFailed; done {
-		f.state = flowDone
-	}
-	if f.ended == unit.Never {
-		f.ended = lastEnd(f)
-	}
-}
-
-// write makes the rows say all that is known; those of a simulation all that has ended.
-func (p *projection) write() error {
-	return p.writeIf(func(f *flow) bool { return !p.late || f.state != flowOpen })
-}
-
-// writeAll is write, also for the workflows that a simulation leaves open.
-func (p *projection) writeAll() error {
-	p.changedAttempts = p.changedAttempts[:0]
-	for _, a := range slices.Sorted(maps.Keys(p.attempts)) {
-		p.changedAttempts = append(p.changedAttempts, p.attempts[a])
-	}
-	for _, f := range p.flows {
-		if f != nil {
-			p.touch(f)
+		if t.state != planner.Done {
+			state = "failed"
 		}
 	}
-	return p.writeIf(func(*flow) bool { return true })
+	if f.withdrawn() {
+		state = f.state
+	} else if ended == unit.Never {
+		ended = f.last
+	}
+	p.close(f, state, ended)
 }
 
-func (p *projection) writeIf(of func(*flow) bool) error {
+// write makes the rows say all that is known; those of a simulation all that has ended, unless all is asked for.
+func (p *projection) write(all bool) error {
+	if p.out == nil {
+		return nil
+	}
+	if all {
+		p.changedAttempts = p.changedAttempts[:0]
+		for _, a := range slices.Sorted(maps.Keys(p.attempts)) {
+			p.changedAttempts = append(p.changedAttempts, p.attempts[a])
+		}
+		for _, f := range p.flows {
+			if f != nil {
+				p.touchFlow(f)
+			}
+		}
+	}
 	for _, x := range p.changedAttempts {
 		if x.changed = false; x.exit != nil {
 			delete(p.attempts, x.order.Attempt)
@@ -596,8 +576,23 @@ func (p *projection) writeIf(of func(*flow) bool) error {
 			return err
 		}
 	}
-	p.changedAttempts = emptied(p.changedAttempts)
-	return p.writeFlows(of)
+	for _, f := range p.changedFlows {
+		if f.changed = false; p.late && !f.closed && !all {
+			continue
+		}
+		if err := p.writeFlow(f); err != nil {
+			return err
+		}
+	}
+	for _, t := range p.changedTasks {
+		t.dirty = false
+		if err := p.out.changeTask(t); err != nil {
+			return err
+		}
+	}
+	p.changedAttempts, p.changedFlows = emptied(p.changedAttempts), emptied(p.changedFlows)
+	p.changedTasks = emptied(p.changedTasks)
+	return nil
 }
 
 // emptied keeps the memory of s and lets go of everything in it.
@@ -606,42 +601,32 @@ func emptied[T any](s []T) []T {
 	return s[:0]
 }
 
-func (p *projection) writeFlows(of func(*flow) bool) error {
-	for _, f := range p.changedFlows {
-		if !of(f) {
-			f.changed = false
-			continue
-		}
-		if err := p.writeTasks(f); err != nil {
+// writeFlow changes the row of a workflow, and makes rows of its tasks that are none.
+func (p *projection) writeFlow(f *flow) error {
+	news := f.tasks[len(f.tasks)-len(f.fresh):]
+	for i, t := range news {
+		x := &f.fresh[i]
+		if err := p.out.addTask(x, t, p.readyAt(x, t)); err != nil {
 			return err
 		}
+		t.row = true
 	}
-	for _, f := range p.changedFlows {
-		if !f.changed {
-			continue
-		}
-		f.changed = false
-		if err := p.out.changeFlow(f); err != nil {
-			return err
-		}
-		if f.state != flowOpen {
-			p.flows[f.id] = nil
-			f.tasks = nil
-		}
+	f.fresh = nil
+	if f.closed {
+		p.drop(f)
 	}
-	p.changedFlows = emptied(p.changedFlows)
-	return nil
+	return p.out.changeFlow(f)
 }
 
-// readyAt is when a task became ready that was queued, and the workflow of its parents: unit.Never if it was not.
-func (f *flow) readyAt(x *fresh, t *task) planner.Time {
+// readyAt is when a task became ready that was queued: unit.Never if it was not.
+func (p *projection) readyAt(x *fresh, t *task) planner.Time {
 	if t.queued == unit.Never {
 		return unit.Never
 	}
-	ready := f.ready
+	ready := t.flow.ready
 	for _, q := range x.parents {
-		parent := &f.tasks[f.position(q)]
-		if parent.state != taskDone {
+		parent := p.tasks[q]
+		if parent.state != planner.Done {
 			return unit.Never
 		}
 		ready = max(ready, parent.ended)
@@ -649,24 +634,25 @@ func (f *flow) readyAt(x *fresh, t *task) planner.Time {
 	return ready
 }
 
-// writeTasks makes rows of the tasks of a workflow, or changes those that are.
-func (p *projection) writeTasks(f *flow) error {
-	if len(f.fresh) > 0 {
-		for i := range f.fresh {
-			x, t := &f.fresh[i], &f.tasks[f.rows]
-			if err := p.out.addTask(x, t, f.readyAt(x, t)); err != nil {
-				return err
-			}
-			f.rows++
-		}
-		f.fresh = nil
-	}
-	for _, i := range f.dirty {
-		f.tasks[i].dirty = false
-		if err := p.out.changeTask(f, int(i)); err != nil {
-			return err
-		}
-	}
-	f.dirty = f.dirty[:0]
-	return nil
+// step is a change of the rows of suspensions of an attempt.
+type step int
+
+const (
+	ordered   step = iota // with the number of the event, the instant and the way
+	leaves                // takes effect: with the instant and the work that was lost
+	returns               // ends: with the instant and the work that was lost, NULL for what that was before
+	overtaken             // does not take effect
+)
+
+var steps = [...]string{
+	ordered: "INSERT OR REPLACE INTO suspensions(run, attempt, seq, ordered_ns, how) VALUES (?,?,?,?,?)",
+	leaves:  "UPDATE suspensions SET since_ns = ?3, lost_ns = ?4 WHERE run = ?1 AND attempt = ?2 AND since_ns IS NULL",
+	returns: "UPDATE suspensions SET until_ns = ?3, lost_ns = coalesce(?4, lost_ns) " +
+		"WHERE run = ?1 AND attempt = ?2 AND since_ns IS NOT NULL AND until_ns IS NULL",
+	overtaken: "DELETE FROM suspensions WHERE run = ?1 AND attempt = ?2 AND since_ns IS NULL",
+}
+
+// suspension changes the rows of an attempt.
+func (t *tables) suspension(s step, a planner.AttemptID, values ...driver.Value) error {
+	return t.exec(steps[s], append([]driver.Value{int64(a)}, values...)...)
 }

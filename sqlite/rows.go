@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"database/sql"
 	"database/sql/driver"
 	"reflect"
@@ -179,7 +178,7 @@ func (t *tables) changeFlow(f *flow) error {
 
 // values are the columns of the row of a workflow that change.
 func (f *flow) values() []driver.Value {
-	return []driver.Value{f.name(), reached(f.started), reached(f.ended), int64(len(f.tasks))}
+	return []driver.Value{f.state, reached(f.started), reached(f.ended), int64(len(f.tasks))}
 }
 
 // addContinued says that a workflow stands for another.
@@ -205,29 +204,27 @@ func (t *tables) addTask(p *fresh, x *task, ready planner.Time) error {
 	if len(p.parents) > 0 {
 		parents = listOf(p.parents)
 	}
-	if t.identify && !p.formal {
+	if t.identify && !x.formal {
 		hash := spec.Identity()
 		identity = hash[:]
 	}
-	return t.exec(insertTask, append(t.values, int64(p.id), int64(p.flow), spec.Name, spec.Kind, int64(p.stage),
+	return t.exec(insertTask, append(t.values, int64(x.id), int64(x.flow.id), spec.Name, spec.Kind, int64(p.stage),
 		parents, p.need[unit.CPU], p.need[unit.Memory], p.need[unit.Disk],
-		known(int64(spec.TimeLimit), spec.TimeLimit != 0),
-		known(int64(cmp.Or(spec.Declared, spec.Run)), p.runtime), p.input,
+		known(int64(spec.TimeLimit), spec.TimeLimit != 0), p.runtime, p.input,
 		known(int64(spec.Declares), spec.Declares != 0), int64(p.imputed), message(spec.Image),
-		command, identity, taskStates[x.state], x.where(), int64(x.tries), known(int64(x.last), x.last != planner.None),
+		command, identity, x.state.String(), x.where(), int64(x.tries), known(int64(x.last), x.last != planner.None),
 		reached(ready), reached(x.queued), reached(x.ended))...)
 }
 
-// changeTask updates the task at position i of a workflow.
-func (t *tables) changeTask(f *flow, i int) error {
-	x := &f.tasks[i]
-	return t.exec(changeTask, taskStates[x.state], int64(x.tries), x.where(), known(int64(x.last),
-		x.last != planner.None), reached(x.queued), reached(x.ended), int64(f.task(i)), int64(f.ready))
+// changeTask updates a task.
+func (t *tables) changeTask(x *task) error {
+	return t.exec(changeTask, x.state.String(), int64(x.tries), x.where(), known(int64(x.last),
+		x.last != planner.None), reached(x.queued), reached(x.ended), int64(x.id), int64(x.flow.ready))
 }
 
 // where is the node of a task; NULL if it has none.
 func (x *task) where() driver.Value {
-	return known(int64(x.node), (x.last != planner.None || x.state == taskDone) && x.node != planner.None)
+	return known(int64(x.node), (x.last != planner.None || x.state == planner.Done) && x.node != planner.None)
 }
 
 // addAttempt adds an attempt, or replaces its row.
@@ -245,9 +242,8 @@ func (t *tables) addAttempt(a *attempt) error {
 			u.Created = unit.Never // there was no container
 		}
 		usage = &u
-		l := &a.tally
 		v = append(v, b.Outcome.String(), known(int64(b.ExitCode), b.ExitCode != -1), message(b.Message),
-			fraction(l.before.done), known(l.before.ran, l.before.done > 0), fraction(l.kept), l.lost,
+			fraction(a.before.done), known(a.before.ran, a.before.done > 0), fraction(b.Kept), a.lost,
 			known(int64(b.Ran), usage.Started != unit.Never))
 	} else {
 		v = append(v, nil, nil, nil, nil, nil, nil, nil, nil)

@@ -264,14 +264,9 @@ func scanOverview(scan Scan) (o Overview, err error) {
 	var n map[string]int
 	err = scan(&o.Run, &o.Runtime, &o.Policy, &o.State, &o.Started, &o.ExitCode, &o.Makespan, &o.Clock,
 		asJSON{&o.Names}, asJSON{&n}, asJSON{&o.HostModel})
-	for state, tasks := range n {
-		if state != "workflows" && state != taskStates[taskContinued] {
-			o.Tasks += tasks
-		}
-	}
-	o.Workflows = n["workflows"]
-	o.Done, o.Failed, o.Skipped = n[taskStates[taskDone]], n[taskStates[taskFailed]], n[taskStates[taskSkipped]]
-	o.Running = n[taskStates[taskStarting]] + n[taskStates[taskRunning]] + n[taskStates[taskSuspended]]
+	o.Workflows, o.Done, o.Failed, o.Skipped = n["workflows"], n["done"], n["failed"], n["skipped"]
+	o.Running = n["starting"] + n["running"] + n["suspended"]
+	o.Tasks = o.Done + o.Failed + o.Skipped + o.Running + n["waiting"]
 	return o, err
 }
 

@@ -62,14 +62,14 @@ func (w *writer) append(b *encodedBatch) error {
 			w.leave(f)
 		}
 	}
-	return w.write()
+	return w.write(false)
 }
 
 // end writes how a run was left that is over.
 func (w *writer) end() error {
 	w.out = w.rows
 	w.over()
-	return w.write()
+	return w.write(false)
 }
 
 // undone forgets a batch that is not in the log, and all else: the log is read back before the next one.
@@ -116,16 +116,6 @@ func encode(b executor.Batch) (*encodedBatch, error) {
 	}
 	out.definitions, err = definitionsOf(b)
 	return out, err
-}
-
-// put sets s[i], and makes it long enough.
-func put[I ~int32, T any](s []T, i I, v T) []T {
-	for int(i) >= len(s) {
-		var none T
-		s = append(s, none)
-	}
-	s[i] = v
-	return s
 }
 
 const (
@@ -214,7 +204,7 @@ func (b *bulk) end(over bool) error {
 		if b.w.out = b.w.rows; over {
 			b.w.over()
 		}
-		return b.w.writeAll()
+		return b.w.write(true)
 	})
 }
 
