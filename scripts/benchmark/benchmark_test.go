@@ -31,7 +31,6 @@ import (
 
 	"gantry/scripts/measure"
 	"gantry/sqlite"
-	"gantry/sqlite/logtest"
 	"gantry/trace"
 )
 
@@ -354,7 +353,7 @@ func (b *bench) log() error {
 		}
 	}
 	began := time.Now()
-	if err := logtest.Multiply(b.ctx, filepath.Join(home, sqlite.FileName), runs/2); err != nil {
+	if err := multiply(b.ctx, filepath.Join(home, sqlite.FileName), runs/2); err != nil {
 		return err
 	}
 	fmt.Printf("a log of %d runs and %d attempts, %.1f GB (copied in %v)\n", runs/2*2, runs/2*2*tasks,
