@@ -8,21 +8,6 @@ import (
 	"gantry/planner/unit"
 )
 
-// aside has all that a run takes in beside its events: the next batch brings it to the log, or a second does. Nobody
-// waits for the disk.
-type aside struct {
-	samples    []Sample
-	contents   []reuse.Content
-	identities []identified
-	onDisk     int64 // the most bytes that files took; 0: no more than is in the log
-}
-
-// identified is a task whose identity is to be kept.
-type identified struct {
-	task     planner.TaskID
-	identity reuse.Sum
-}
-
 // Sample is one reading of the counters of a running attempt. Counters in Missing were not readable.
 type Sample struct {
 	Attempt planner.AttemptID
@@ -34,34 +19,51 @@ type Sample struct {
 	Missing planner.Counters
 }
 
-// Sample takes a reading.
+// mostAside is how much may wait to be written when samples are still taken.
+const mostAside = 100_000
+
+// later takes in something beside the events: the next batch brings it to the log, or a second does. Nobody waits for
+// the disk.
+func (r *Run) later(write func() error) {
+	r.mu.Lock()
+	r.aside = append(r.aside, write)
+	r.mu.Unlock()
+}
+
+// Sample takes a reading, unless the log could not be written for long.
 func (r *Run) Sample(s Sample) {
 	r.mu.Lock()
-	r.aside.samples = append(r.aside.samples, s)
+	full := len(r.aside) >= mostAside
 	r.mu.Unlock()
+	if !full {
+		r.later(func() error { return r.w.insertSample(&s) })
+	}
 }
 
 // Contents takes in files that came to a node.
 func (r *Run) Contents(rows ...reuse.Content) {
-	r.mu.Lock()
-	r.aside.contents = append(r.aside.contents, rows...)
-	r.mu.Unlock()
+	r.later(func() error { return r.insertContents(rows) })
 }
 
 // Identity takes in the identity of the results of a task.
 func (r *Run) Identity(t planner.TaskID, identity reuse.Sum) {
-	r.mu.Lock()
-	r.aside.identities = append(r.aside.identities, identified{t, identity})
-	r.mu.Unlock()
+	r.later(func() error {
+		return r.db.exec("UPDATE tasks SET identity = ? WHERE run = ? AND task = ?", identity[:], r.id, t)
+	})
 }
 
 // OnDisk takes in how much the files of the run take on disk now; the log keeps the most.
 func (r *Run) OnDisk(bytes int64) {
 	r.mu.Lock()
-	if bytes > r.most {
-		r.most, r.aside.onDisk = bytes, bytes
-	}
+	more := bytes > r.most
+	r.most = max(r.most, bytes)
 	r.mu.Unlock()
+	if more {
+		r.later(func() error {
+			return r.db.exec("UPDATE runs SET peak_disk_bytes = max(coalesce(peak_disk_bytes, 0), ?) WHERE id = ?",
+				bytes, r.id)
+		})
+	}
 }
 
 // writeAside writes every second, until the run is closed.
@@ -78,58 +80,35 @@ func (r *Run) writeAside() {
 	}
 }
 
-// mostSamples bounds the samples that are kept while the log cannot be written.
-const mostSamples = 100_000
-
-// with writes all that was taken in aside, after something else in the same transaction, and follows events. Rows that
-// cannot be written stay for the next time.
+// with writes all that was taken in aside, after something else in the same transaction, and follows events. What
+// cannot be written stays for the next time.
 func (r *Run) with(first func() error, events []planner.Event) error {
 	r.mu.Lock()
-	a := r.aside
-	r.aside = aside{}
+	aside := r.aside
+	r.aside = nil
 	r.mu.Unlock()
-	if first == nil && len(a.samples)+len(a.contents)+len(a.identities) == 0 && a.onDisk == 0 {
+	if first == nil && len(aside) == 0 {
 		return nil
 	}
-	err := r.db.transact(func() error {
-		if first != nil {
-			if err := first(); err != nil {
-				return err
-			}
-		}
+	err := r.db.transact(func() (err error) {
 		// A statement that fails may have undone the transaction, and a later one would be one of its own.
-		for _, write := range []func() error{
-			func() error { return r.insertIdentities(a.identities) },
-			func() error { return r.insertContents(a.contents) },
-			func() error { return r.follow(events) },
-			func() error { return r.insertOnDisk(a.onDisk) },
-			func() error { return r.w.insertSamples(a.samples) },
-		} {
-			if err := write(); err != nil {
-				return err
-			}
+		if first != nil {
+			err = first()
 		}
-		return nil
+		for i := 0; i < len(aside) && err == nil; i++ {
+			err = aside[i]()
+		}
+		if err == nil {
+			err = r.follow(events)
+		}
+		return err
 	})
-	if err == nil {
-		return nil
+	if err != nil {
+		r.mu.Lock()
+		r.aside = append(aside, r.aside...)
+		r.mu.Unlock()
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	samples := append(a.samples, r.aside.samples...)
-	r.aside = aside{samples[max(0, len(samples)-mostSamples):], append(a.contents, r.aside.contents...),
-		append(a.identities, r.aside.identities...), max(a.onDisk, r.aside.onDisk)}
 	return err
-}
-
-func (r *Run) insertIdentities(rows []identified) error {
-	for _, x := range rows {
-		if err := r.db.exec("UPDATE tasks SET identity = ? WHERE run = ? AND task = ?", x.identity[:], r.id,
-			x.task); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (r *Run) insertContents(rows []reuse.Content) error {
@@ -153,13 +132,6 @@ func (r *Run) insertContents(rows []reuse.Content) error {
 		}
 	}
 	return nil
-}
-
-func (r *Run) insertOnDisk(most int64) error {
-	if most == 0 {
-		return nil
-	}
-	return r.db.exec("UPDATE runs SET peak_disk_bytes = max(coalesce(peak_disk_bytes, 0), ?) WHERE id = ?", most, r.id)
 }
 
 // follow writes the rows that events change beside those of the projection. Outputs of tasks that stay in a continued

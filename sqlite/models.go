@@ -61,7 +61,7 @@ func (db *DB) KeepModel(ctx context.Context, m *TrainedModel) error {
 
 // Models lists the models of the log, the latest first, each with a nil Model.
 func (db *DB) Models(ctx context.Context) ([]TrainedModel, error) {
-	return db.models(ctx, "'{}'", "ORDER BY id DESC")
+	return db.models(ctx, "NULL", "ORDER BY id DESC")
 }
 
 // FindModel returns a model: NAME@VERSION, the latest version of NAME, or the latest model if name is "".
@@ -101,16 +101,6 @@ func (db *DB) FindModel(ctx context.Context, name string) (*TrainedModel, error)
 }
 
 func (db *DB) models(ctx context.Context, model, where string, args ...any) ([]TrainedModel, error) {
-	return collect(ctx, db, func(scan Scan) (m TrainedModel, err error) {
-		if err := scan(&m.Name, &m.Version, &m.Method, (*wall)(&m.Created), &m.Gantry, &m.Runtime, &m.TimeScale,
-			&m.SizeScale, &m.Samples, asJSON{&m.Runs}, asJSON{&m.HeldOut}, asJSON{&m.Scores},
-			asJSON{&m.Model}); err != nil {
-			return m, fmt.Errorf("model %s: %w", m.Reference(), err)
-		}
-		if m.Model.Kinds == nil {
-			m.Model = nil
-		}
-		return m, nil
-	}, `SELECT name, version, method, created_wall, gantry, runtime, time_scale, size_scale, samples, runs, held_out,
-		scores, `+model+` FROM models `+where, args...)
+	return RowsOf[TrainedModel](ctx, db, `SELECT name, version, method, created_wall, gantry, runtime, time_scale,
+		size_scale, runs, samples, NULL, held_out, scores, `+model+` FROM models `+where, args...)
 }

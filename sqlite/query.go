@@ -59,7 +59,7 @@ type Asked interface {
 }
 
 // EachRow calls f for each row of a query, in the same variable: its columns are the first exported fields of T, in
-// order, with those of structs and arrays among them, or T itself.
+// order, with those of structs and arrays among them, or T itself. Maps, slices and pointers to structs are JSON.
 func EachRow[T any](ctx context.Context, db Asked, f func(*T) error, query string, args ...any) error {
 	rows, err := db.Query(ctx, query, args...)
 	if err != nil {
@@ -108,13 +108,13 @@ func RowOf[T any](ctx context.Context, db Asked, query string, args ...any) (row
 	return row, err
 }
 
-// JSON is a column with JSON; NULL is the zero value.
-type JSON[T any] struct{ V T }
+// column is a column with JSON for a variable; NULL is its zero value.
+type column struct{ to reflect.Value }
 
 // Scan implements sql.Scanner.
-func (j *JSON[T]) Scan(v any) error {
-	*j = JSON[T]{} // rows share no map or slice
-	return asJSON{&j.V}.Scan(v)
+func (c column) Scan(v any) error {
+	c.to.SetZero() // rows share no map or slice
+	return asJSON{c.to.Addr().Interface()}.Scan(v)
 }
 
 // asJSON is a column with JSON for a variable; NULL leaves that as it is.
@@ -154,25 +154,27 @@ func (w *wall) Scan(v any) (err error) {
 }
 
 func placesOf(v reflect.Value) (places []any) {
-	if v.Type() == reflect.TypeFor[time.Time]() {
+	switch t := v.Type(); {
+	case t == reflect.TypeFor[time.Time]():
 		return []any{(*wall)(v.Addr().Interface().(*time.Time))}
-	}
-	scans := v.Addr().Type().Implements(reflect.TypeFor[sql.Scanner]())
-	if scans || v.Kind() != reflect.Struct && v.Kind() != reflect.Array {
-		return []any{v.Addr().Interface()}
-	}
-	if v.Kind() == reflect.Array {
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[sql.Scanner]()):
+	case t.Kind() == reflect.Map, t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8,
+		t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct:
+		return []any{column{v}}
+	case t.Kind() == reflect.Array:
 		for i := range v.Len() {
 			places = append(places, placesOf(v.Index(i))...)
 		}
 		return places
-	}
-	for i := range v.NumField() {
-		if f := v.Type().Field(i); f.IsExported() || f.Anonymous {
-			places = append(places, placesOf(v.Field(i))...)
+	case t.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			if f := t.Field(i); f.IsExported() || f.Anonymous {
+				places = append(places, placesOf(v.Field(i))...)
+			}
 		}
+		return places
 	}
-	return places
+	return []any{v.Addr().Interface()}
 }
 
 // exec runs a statement on the connection of the writer, within a transaction.

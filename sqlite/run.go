@@ -68,7 +68,7 @@ type Run struct {
 	bulk *bulk // of a simulation: writes by w
 
 	mu      sync.Mutex // guards the two that follow
-	aside   aside
+	aside   []func() error
 	most    int64    // bytes that files took on disk
 	reserve *reserve // nil of a simulation
 	stop    chan struct{}

@@ -79,17 +79,12 @@ func (w *writer) undone() {
 	w.late = late
 }
 
-func (w *writer) insertSamples(rows []Sample) error {
-	for _, s := range rows {
-		if err := w.rows.exec(insertSample, int64(s.Attempt), int64(s.At),
-			known(int64(s.CPU), s.Missing&planner.CounterCPU == 0),
-			known(int64(s.Memory), s.Missing&planner.CounterMemory == 0),
-			known(int64(s.Read), s.Missing&planner.CounterIO == 0),
-			known(int64(s.Written), s.Missing&planner.CounterIO == 0)); err != nil {
-			return err
-		}
-	}
-	return nil
+func (w *writer) insertSample(s *Sample) error {
+	return w.rows.exec(insertSample, int64(s.Attempt), int64(s.At),
+		known(int64(s.CPU), s.Missing&planner.CounterCPU == 0),
+		known(int64(s.Memory), s.Missing&planner.CounterMemory == 0),
+		known(int64(s.Read), s.Missing&planner.CounterIO == 0),
+		known(int64(s.Written), s.Missing&planner.CounterIO == 0))
 }
 
 // encodedBatch is a batch with the texts that are encoded before its transaction begins.

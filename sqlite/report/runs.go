@@ -119,9 +119,9 @@ type Cause struct {
 // taskRow is the last attempt of a task that ended well.
 type taskRow struct {
 	Workflow, Task, Kind, Node                                    string
-	Arrived, Attempt, Ready, Queued, Staged, Started, Ended, Span int64                // below 0: not known
-	Parents                                                       sqlite.JSON[[]int64] // their attempts
-	over                                                          int64                // when its end was known
+	Arrived, Attempt, Ready, Queued, Staged, Started, Ended, Span int64   // below 0: not known
+	Parents                                                       []int64 // their attempts
+	over                                                          int64   // when its end was known
 }
 
 // CompareRuns compares two runs of the log.
@@ -270,7 +270,7 @@ func tasksOf(ctx context.Context, db *sqlite.DB, run string) (map[[2]string]task
 	out := map[[2]string]taskRow{}
 	err = sqlite.EachRow(ctx, db, func(r *taskRow) error {
 		r.over = max(r.Ended, known[r.Attempt])
-		for _, a := range r.Parents.V { // a task is ready once gantry knows of the ends of its parents
+		for _, a := range r.Parents { // a task is ready once gantry knows of the ends of its parents
 			if r.Ready >= 0 {
 				r.Ready = max(r.Ready, min(known[a], r.Queued))
 			}

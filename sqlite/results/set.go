@@ -3,7 +3,6 @@ package results
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,15 +17,15 @@ import (
 // Set is the results of an experiment, in memory: of a file of results, or of its short form.
 type Set struct {
 	Name, Title, Source string
-	Version             string // of the gantry that wrote last
-	Quick               bool
-	Repetitions         int           // that the experiment asks for, of each cell; 0: unknown
+	Version             string        // of the gantry that wrote last
 	Settings            string        // JSON: settings that all runs share, the limits among them; "": unknown
-	Builds              []string      // the builds that simulated the runs, by first use
-	Checks              []Check       // of runs by earlier builds; a file of results has none
-	From, To            string        // when the first and the last run ended, UTC; "": unknown
 	Took                time.Duration // sum of the wall time of the runs
-	Cells               []*Cell       // the wanted ones, in the order of the experiment
+	Repetitions         int           // that the experiment asks for, of each cell; 0: unknown
+	Quick               bool
+	Builds              []string // the builds that simulated the runs, by first use
+	Checks              []Check  // of runs by earlier builds; a file of results has none
+	From, To            string   // when the first and the last run ended, UTC; "": unknown
+	Cells               []*Cell  // the wanted ones, in the order of the experiment
 	Dots                map[int64][]Point
 	Series              map[int64]metrics.Steps // workflows in the system in the first repetition, where it was kept
 	Searches            []Search                // that have ended
@@ -135,22 +134,15 @@ func load(ctx context.Context, path string) (*Set, error) {
 
 // read reads a file of results.
 func read(ctx context.Context, db sqlite.Asked) (*Set, error) {
-	s := &Set{Dots: map[int64][]Point{}, Series: map[int64]metrics.Steps{}}
-	var settings struct{ Quick bool }
+	s, err := sqlite.RowOf[Set](ctx, db, `SELECT name, title, source, version, settings, (SELECT
+		coalesce(sum(r.took_ns), 0) FROM runs r JOIN cells c ON c.cell = r.cell WHERE c.wanted),
+		coalesce((SELECT repetitions FROM asked), 0), coalesce(settings ->> '$.quick', 0) FROM experiment`)
+	if err != nil {
+		return nil, err
+	}
+	s.Dots, s.Series = map[int64][]Point{}, map[int64]metrics.Steps{}
 	cells := map[int64]*Cell{}
 	for _, part := range []func() error{
-		func() error {
-			about, err := sqlite.RowOf[struct {
-				Name, Title, Source, Version, Settings string
-				Took                                   time.Duration
-				Repetitions                            int
-			}](ctx, db, `SELECT name, title, source, version, settings, (SELECT coalesce(sum(r.took_ns), 0) FROM runs r
-				JOIN cells c ON c.cell = r.cell WHERE c.wanted), coalesce((SELECT repetitions FROM asked), 0)
-				FROM experiment`)
-			s.Name, s.Title, s.Source, s.Version = about.Name, about.Title, about.Source, about.Version
-			s.Settings, s.Took, s.Repetitions = about.Settings, about.Took, about.Repetitions
-			return errors.Join(err, json.Unmarshal([]byte(cmp.Or(about.Settings, "{}")), &settings))
-		},
 		func() error {
 			return sqlite.EachRow(ctx, db, func(b *struct{ Version, From, To string }) error {
 				s.Builds, s.From, s.To = append(s.Builds, b.Version), cmp.Or(s.From, b.From), max(s.To, b.To)
@@ -159,15 +151,13 @@ func read(ctx context.Context, db sqlite.Asked) (*Set, error) {
 				WHERE c.wanted GROUP BY 1 ORDER BY 2`)
 		},
 		func() error {
-			return sqlite.EachRow(ctx, db, func(r *struct {
-				ID     int64
-				Params sqlite.JSON[map[string]string]
-				Inputs string
-			}) error {
-				cells[r.ID] = &Cell{ID: r.ID, Params: r.Params.V, Inputs: r.Inputs}
-				s.Cells = append(s.Cells, cells[r.ID])
-				return nil
-			}, "SELECT cell, params, coalesce(key ->> '$.inputs', '') FROM cells WHERE wanted ORDER BY cell")
+			all, err := sqlite.RowsOf[Cell](ctx, db, "SELECT cell, params, coalesce(key ->> '$.inputs', '') FROM cells "+
+				"WHERE wanted ORDER BY cell")
+			for i := range all {
+				cells[all[i].ID] = &all[i]
+				s.Cells = append(s.Cells, &all[i])
+			}
+			return err
 		},
 		func() error { return runs(ctx, db, cells) },
 		func() error {
@@ -189,23 +179,17 @@ func read(ctx context.Context, db sqlite.Asked) (*Set, error) {
 				return nil
 			}, "SELECT cell, at_ns, in_system FROM series WHERE repetition = 0 ORDER BY cell, at_ns")
 		},
-		func() error {
-			return sqlite.EachRow(ctx, db, func(r *struct {
-				Params    sqlite.JSON[map[string]string]
-				Parameter string
-				Value     *string
-			}) error {
-				s.Searches = append(s.Searches, Search{r.Params.V, r.Parameter, r.Value})
-				return nil
-			}, "SELECT params, parameter, value FROM searches ORDER BY params")
+		func() (err error) {
+			s.Searches, err = sqlite.RowsOf[Search](ctx, db,
+				"SELECT params, parameter, value FROM searches ORDER BY params")
+			return err
 		},
 	} {
 		if err := part(); err != nil {
 			return nil, err
 		}
 	}
-	s.Quick = settings.Quick
-	return s, nil
+	return &s, nil
 }
 
 // runs reads the runs of cells.
