@@ -56,6 +56,8 @@ type flow struct {
 type fresh struct {
 	spec    *executor.TaskSpec
 	parents []planner.TaskID
+	inputs  []planner.FileID
+	outputs []planner.FileID
 	need    unit.Vector
 	input   int64 // bytes
 	stage   int32
@@ -66,8 +68,8 @@ type fresh struct {
 func freshOf(a *executor.Admission, i int) fresh {
 	t, spec := &a.Arrived.Tasks[i], a.Tasks[i]
 	traced := int64(cmp.Or(spec.Declared, spec.Run))
-	x := fresh{spec: spec, parents: t.Parents, need: t.Need, input: int64(t.Reads), stage: t.Stage,
-		runtime: known(traced, traced != 0)}
+	x := fresh{spec: spec, parents: t.Parents, inputs: t.Inputs, outputs: t.Outputs, need: t.Need,
+		input: int64(t.Reads), stage: t.Stage, runtime: known(traced, traced != 0)}
 	if from := a.Submission.Workflow; from != nil && i < len(from.Tasks) {
 		t := &from.Tasks[i]
 		x.runtime = known(traced, (t.Known | t.Imputed).Has(trace.Runtime))

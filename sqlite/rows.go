@@ -103,7 +103,7 @@ var (
 	insertFlow = insertInto("INSERT", "workflows", "run, workflow, name, label, source, format, tenant, class, "+
 		"arrived_ns, release_ns, due_ns, first_task, definition, state, started_ns, ended_ns, tasks")
 	insertGrowth = insertInto("INSERT", "growths", "run, workflow, first_task, tasks, definition")
-	insertTask   = insertInto("INSERT", "tasks", "run, task, workflow, name, kind, stage, parents, need_millicores, "+
+	insertTask   = insertInto("INSERT", "tasks", "run, task, workflow, name, kind, stage, parents, inputs, outputs, need_millicores, "+
 		"need_memory_bytes, need_disk_bps, time_limit_ns, trace_runtime_ns, input_bytes, declared_memory_bytes, "+
 		"imputed_bits, image, command, identity, state, node, attempts, attempt, ready_ns, queued_ns, ended_ns")
 	insertFile    = insertInto("INSERT", "files", "run, file, workflow, name, size_bytes, producer")
@@ -197,19 +197,16 @@ func (t *tables) addReused(ev *planner.Event, b *planner.TaskReused) error {
 // addTask adds a task, as x has it by now, ready since an instant.
 func (t *tables) addTask(p *fresh, x *task, ready planner.Time) error {
 	spec := p.spec
-	var parents, identity, command driver.Value
+	var identity, command driver.Value
 	if t.commands {
 		command = message(executor.Written(spec))
-	}
-	if len(p.parents) > 0 {
-		parents = listOf(p.parents)
 	}
 	if t.identify && !x.formal {
 		hash := spec.Identity()
 		identity = hash[:]
 	}
 	return t.exec(insertTask, append(t.values, int64(x.id), int64(x.flow.id), spec.Name, spec.Kind, int64(p.stage),
-		parents, p.need[unit.CPU], p.need[unit.Memory], p.need[unit.Disk],
+		listOf(p.parents), listOf(p.inputs), listOf(p.outputs), p.need[unit.CPU], p.need[unit.Memory], p.need[unit.Disk],
 		known(int64(spec.TimeLimit), spec.TimeLimit != 0), p.runtime, p.input,
 		known(int64(spec.Declares), spec.Declares != 0), int64(p.imputed), message(spec.Image),
 		command, identity, x.state.String(), x.where(), int64(x.tries), known(int64(x.last), x.last != planner.None),
@@ -308,11 +305,14 @@ func message(said string) driver.Value {
 	return strings.ToValidUTF8(said, "\uFFFD")
 }
 
-// listOf is a JSON array.
-func listOf(tasks []planner.TaskID) string {
-	buf := make([]byte, 0, 8*len(tasks)+2)
-	for i, t := range tasks {
-		buf = strconv.AppendInt(append(buf, "[,"[min(i, 1)]), int64(t), 10)
+// listOf is a JSON array; NULL if there is none.
+func listOf[I ~int32](ids []I) driver.Value {
+	if len(ids) == 0 {
+		return nil
+	}
+	buf := make([]byte, 0, 8*len(ids)+2)
+	for i, id := range ids {
+		buf = strconv.AppendInt(append(buf, "[,"[min(i, 1)]), int64(id), 10)
 	}
 	return string(append(buf, ']'))
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -239,6 +240,27 @@ func TestTablesHaveARowForEachAttemptAndForTasksWithout(t *testing.T) {
 		}
 		if len(table) != c.rows+1 {
 			t.Errorf("%s: %d rows", c.run, len(table)-1)
+		}
+	}
+}
+
+func TestTablesHaveTheFilesOfTasks(t *testing.T) {
+	db := diamond(t)
+	var text bytes.Buffer
+	if err := export.CSV.Tasks(t.Context(), &text, db, "calm"); err != nil {
+		t.Fatal(err)
+	}
+	table, err := csv.NewReader(&text).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range map[string]string{
+		"split_0": `[{"name":"in.dat","size_bytes":1000}] [{"name":"out/0.dat","size_bytes":1000}]`,
+		"join_3": `[{"name":"out/1.dat","size_bytes":2000},{"name":"out/2.dat","size_bytes":3000}] ` +
+			`[{"name":"out/3.dat","size_bytes":4000}]`} {
+		row := table[slices.IndexFunc(table, func(row []string) bool { return slices.Contains(row, i) })]
+		if got := row[slices.Index(table[0], "inputs")] + " " + row[slices.Index(table[0], "outputs")]; got != want {
+			t.Errorf("files of %s: %s, want %s", i, got, want)
 		}
 	}
 }

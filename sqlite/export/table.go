@@ -22,7 +22,10 @@ const (
 	(SELECT group_concat(DISTINCT y.reason) FROM waits y WHERE y.run = r.id AND y.task = t.task) AS waited_for,
 	coalesce(pn.name, n.name) AS planned_node, coalesce(p.until_ns, t.queued_ns) AS planned_start_ns,
 	t.need_millicores, t.need_memory_bytes, t.need_disk_bps, t.time_limit_ns, t.trace_runtime_ns, t.imputed,
-	t.image, coalesce(i.digest, i.id) AS image_digest, t.command`
+	t.image, coalesce(i.digest, i.id) AS image_digest, t.command,
+	(SELECT ` + filesIn + ` json_each(t.inputs) x CROSS JOIN files f ON f.run = r.id AND f.file = x.value) AS inputs,
+	(SELECT ` + filesIn + ` json_each(t.outputs) x CROSS JOIN files f ON f.run = r.id AND f.file = x.value) AS outputs`
+	filesIn    = `json_group_array(json_object('name', f.name, 'size_bytes', f.size_bytes)) FROM`
 	reusedFrom = `iif(u.from_run <> '', u.from_run || ', attempt ' || u.from_attempt, NULL) AS reused_from`
 	joined     = ` JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
 	LEFT JOIN nodes n ON n.run = r.id AND n.node = t.node LEFT JOIN images i ON i.run = r.id AND i.image = t.image

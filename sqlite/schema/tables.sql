@@ -89,6 +89,8 @@ CREATE TABLE tasks (
   kind              TEXT    NOT NULL,
   stage             INTEGER NOT NULL,
   parents           TEXT,
+  inputs            TEXT,
+  outputs           TEXT,
   state             TEXT    NOT NULL DEFAULT 'waiting',
   node              INTEGER,
   attempts          INTEGER NOT NULL DEFAULT 0,
