@@ -36,7 +36,7 @@ func (r *Run) Sample(s Sample) {
 	full := len(r.aside) >= mostAside
 	r.mu.Unlock()
 	if !full {
-		r.later(func() error { return r.w.insertSample(&s) })
+		r.later(func() error { return r.rows.addSample(&s) })
 	}
 }
 

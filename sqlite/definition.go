@@ -28,27 +28,6 @@ const (
 	packFrom = 4 << 10
 )
 
-// definitionsOf encodes the workflows that arrive or grow with a batch.
-func definitionsOf(b executor.Batch) (out [][]byte, err error) {
-	arrivals := 0
-	for i := range b.Events {
-		if admits(b.Events[i].Body) {
-			arrivals++
-		}
-	}
-	if arrivals != len(b.Admissions) {
-		return nil, fmt.Errorf("a batch has %d arrivals and growths, but %d admissions", arrivals, len(b.Admissions))
-	}
-	for _, a := range b.Admissions {
-		blob, err := encodeAdmission(a)
-		if err != nil {
-			return nil, fmt.Errorf("keep workflow %s: %w", a.Submission.Name, err)
-		}
-		out = append(out, blob)
-	}
-	return out, nil
-}
-
 // admits reports whether an event comes with an admission.
 func admits(body planner.Body) bool {
 	kind := body.Kind()
@@ -137,8 +116,8 @@ func encodeAdmission(a *executor.Admission) ([]byte, error) {
 	}
 	text, err := json.Marshal(&d, submissionJSON, json.FormatNilSliceAsNull(true))
 	if err == nil && len(text) > largestDefinition {
-		err = fmt.Errorf("its %d tasks take more than %d MiB in the log: divide it", len(a.Tasks),
-			largestDefinition>>20)
+		err = fmt.Errorf("the %d tasks of workflow %s take more than %d MiB in the log: divide it", len(a.Tasks),
+			a.Submission.Name, largestDefinition>>20)
 	}
 	if err != nil {
 		return nil, err

@@ -22,12 +22,12 @@ const ofWorkflow = "t.workflow = w.workflow AND t.task >= w.first_task AND t.tas
 	"w.first_task + w.tasks)"
 
 // addGrowth adds tasks that were added to a workflow, but for their own rows, and the files that are new with them.
-func (t *tables) addGrowth(a *executor.Admission) error {
+func (t *tables) addGrowth(a *executor.Admission, definition []byte) error {
 	if t == nil {
 		return nil
 	}
 	if err := t.exec(insertGrowth, int64(a.Spec.ID), int64(a.Arrived.Tasks[0].ID), int64(len(a.Arrived.Tasks)),
-		t.definition()); err != nil {
+		definition); err != nil {
 		return err
 	}
 	var files []*executor.FileSpec // without those that were there
@@ -39,13 +39,6 @@ func (t *tables) addGrowth(a *executor.Admission) error {
 		}
 	}
 	return t.addFiles(a, files)
-}
-
-// definition is that of the next admission.
-func (t *tables) definition() []byte {
-	next := t.definitions[0]
-	t.definitions = t.definitions[1:]
-	return next
 }
 
 // growth reads tasks that were added to a workflow, by the first of them, as they were admitted.

@@ -117,32 +117,32 @@ type chain struct {
 	ran  int64
 }
 
-func newProjection() *projection {
-	return &projection{first: unit.Never, last: unit.Never, attempts: map[planner.AttemptID]*attempt{},
+func newProjection(out *tables, late bool) *projection {
+	return &projection{out: out, late: late, first: unit.Never, last: unit.Never, attempts: map[planner.AttemptID]*attempt{},
 		chains: map[planner.TaskID]chain{}, away: map[planner.TaskID]planner.AttemptID{}}
 }
 
-// apply takes in the next event; a is the admission of a workflow that arrived, else nil.
-func (p *projection) apply(ev *planner.Event, a *executor.Admission) error {
+// apply takes in the next event; a is the admission of a workflow that arrived or grew, with its encoding, else nil.
+func (p *projection) apply(ev *planner.Event, a *executor.Admission, definition []byte) error {
 	if ev.Seq != p.seq+1 {
 		return fmt.Errorf("event %d follows event %d", ev.Seq, p.seq)
 	}
 	p.seq, p.at = ev.Seq, ev.At
-	if err := p.fold(ev, a); err != nil {
+	if err := p.fold(ev, a, definition); err != nil {
 		return fmt.Errorf("event %d (%v): %w", ev.Seq, ev.Body.Kind(), err)
 	}
 	return nil
 }
 
-func (p *projection) fold(ev *planner.Event, a *executor.Admission) error {
+func (p *projection) fold(ev *planner.Event, a *executor.Admission, definition []byte) error {
 	switch b := ev.Body.(type) {
 	case *planner.WorkflowArrived:
-		return p.arrived(a)
+		return p.arrived(a, definition)
 	case *planner.WorkflowGrown:
 		if err := p.add(p.flows[a.Spec.ID], a); err != nil {
 			return err
 		}
-		return p.out.addGrowth(a)
+		return p.out.addGrowth(a, definition)
 	case *planner.PlanCommitted:
 		return p.planned(ev, b)
 	case planner.AttemptStarted:
@@ -231,7 +231,7 @@ func (p *projection) becomes(a planner.AttemptID, state planner.Phase) (*attempt
 	return x, nil
 }
 
-func (p *projection) arrived(a *executor.Admission) error {
+func (p *projection) arrived(a *executor.Admission, definition []byte) error {
 	w := &a.Arrived.Workflow
 	if len(a.Tasks) != len(a.Arrived.Tasks) || int(w.ID) != len(p.flows) {
 		return fmt.Errorf("workflow %s: %d tasks planned, %d to be run; its number is %d after %d others",
@@ -247,7 +247,7 @@ func (p *projection) arrived(a *executor.Admission) error {
 		f.started = w.Arrived
 		p.close(f, "done", w.Arrived)
 	}
-	return p.out.addFlow(f, a)
+	return p.out.addFlow(f, a, definition)
 }
 
 // add takes in the tasks of an admission.

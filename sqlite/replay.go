@@ -20,19 +20,19 @@ func (r *Run) Replay(ctx context.Context, each func(e planner.Event, admission *
 			return fmt.Errorf("log run %s: %w", r.info.Name, err)
 		}
 	}
-	if r.bulk != nil || r.w.seq > 0 {
+	if r.bulk != nil || r.seq > 0 {
 		return r.db.replay(ctx, r.id, r.info.Name, 0, each)
 	}
 	// The rows to come continue from here.
-	p := newProjection()
+	p := newProjection(nil, false)
 	err := r.db.replay(ctx, r.id, r.info.Name, 0, func(e planner.Event, a *executor.Admission) error {
-		if err := p.apply(&e, a); err != nil {
+		if err := p.apply(&e, a, nil); err != nil {
 			return err
 		}
 		return each(e, a)
 	})
 	if err == nil {
-		r.w.projection = p
+		p.out, r.projection = r.rows, p
 	}
 	return err
 }

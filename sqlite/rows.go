@@ -15,15 +15,13 @@ import (
 
 // tables writes the rows of a run. A nil *tables writes none.
 type tables struct {
-	conn   *sql.Conn
-	run    int64
-	made   map[string]*statement // by text: prepared when it is used first
-	values []driver.Value        // memory of a row
-	// definitions are those of the workflows that arrive or grow next.
-	definitions [][]byte
-	identify    bool // tasks get an identity
-	commands    bool // and their command: programs run
-	nodes       []planner.Node
+	conn     *sql.Conn
+	run      int64
+	made     map[string]*statement // by text: prepared when it is used first
+	values   []driver.Value        // memory of a row
+	identify bool                  // tasks get an identity
+	commands bool                  // and their command: programs run
+	nodes    []planner.Node
 }
 
 // counter is a column of table attempts that holds a member of planner.Usage.
@@ -131,7 +129,7 @@ const (
 )
 
 // addFlow adds a workflow that arrived and its files.
-func (t *tables) addFlow(f *flow, a *executor.Admission) error {
+func (t *tables) addFlow(f *flow, a *executor.Admission, definition []byte) error {
 	if t == nil {
 		return nil
 	}
@@ -145,7 +143,7 @@ func (t *tables) addFlow(f *flow, a *executor.Admission) error {
 	}
 	if err := t.exec(insertFlow, append([]driver.Value{int64(flow.ID), sub.Name, from.Label, from.Source,
 		from.Format.String(), sub.Tenant, flow.Class.String(), int64(flow.Arrived), int64(flow.Release),
-		reached(flow.Due), int64(first), t.definition()}, f.values()...)...); err != nil {
+		reached(flow.Due), int64(first), definition}, f.values()...)...); err != nil {
 		return err
 	}
 	return t.addFiles(a, a.Files)

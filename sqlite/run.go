@@ -64,8 +64,9 @@ type Run struct {
 	db   *DB
 	id   int64
 	info RunInfo
-	w    *writer
-	bulk *bulk // of a simulation: writes by w
+	rows *tables
+	*projection
+	bulk *bulk // of a simulation: writes what is projected
 
 	mu      sync.Mutex // guards the two that follow
 	aside   []func() error
@@ -123,7 +124,7 @@ func (db *DB) CreateRun(ctx context.Context, info RunInfo, subs ...executor.Subm
 	if err != nil {
 		return nil, err
 	}
-	return db.newRun(id, info)
+	return db.newRun(id, info), nil
 }
 
 // OpenRun opens the log of a run to continue with it, and counts a resumption. Replay gives its events.
@@ -139,25 +140,23 @@ func (db *DB) OpenRun(ctx context.Context, name string) (*Run, error) {
 		"NULL, ended_ns = NULL, makespan_ns = NULL, counts = NULL WHERE id = ?", id); err != nil {
 		return nil, err
 	}
-	return db.newRun(id, info)
+	return db.newRun(id, info), nil
 }
 
-func (db *DB) newRun(id int64, info RunInfo) (r *Run, err error) {
-	r = &Run{db: db, id: id, info: info, stop: make(chan struct{})}
+func (db *DB) newRun(id int64, info RunInfo) *Run {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	if r.w, err = newWriter(db.conn, id, db.mode == Bulk); err != nil {
-		return nil, db.wrap("write", err)
-	}
-	r.w.rows.nodes = info.Platform.Nodes
+	r := &Run{db: db, id: id, info: info, stop: make(chan struct{}), rows: &tables{conn: db.conn, run: id,
+		nodes: info.Platform.Nodes, made: map[string]*statement{}, values: make([]driver.Value, 0, rowWidth)}}
+	r.projection = newProjection(r.rows, db.mode == Bulk)
 	db.runs[r] = struct{}{}
 	if db.mode == Bulk {
-		r.bulk = &bulk{db: db, w: r.w}
-		return r, nil
+		r.bulk = &bulk{db: db, projection: r.projection}
+		return r
 	}
 	r.reserve = newReserve(db.path)
 	r.stopped.Go(r.writeAside)
-	return r, nil
+	return r
 }
 
 // runInfo reads the RunInfo that CreateRun wrote.
@@ -196,7 +195,7 @@ func (r *Run) Began(at time.Time) error {
 // batch is written later, and an error, which may be that of an earlier batch, ends the log.
 func (r *Run) Append(_ context.Context, b executor.Batch) error {
 	if r.bulk != nil {
-		if err := r.bulk.append(b); err != nil {
+		if err := r.bulk.gather(b); err != nil {
 			return fmt.Errorf("log run %s: %w", r.info.Name, err)
 		}
 		return nil
@@ -209,24 +208,29 @@ func (r *Run) Append(_ context.Context, b executor.Batch) error {
 		return fmt.Errorf("log run %s: %w", r.info.Name, err)
 	}
 	write := func() error {
-		if err := r.w.append(encoded); err != nil {
+		if err := r.append(encoded, b.Failed); err != nil {
 			return err
 		}
 		return r.settle(&b)
 	}
 	if err := r.with(write, b.Events); err != nil {
-		r.db.mu.Lock()
-		r.w.undone()
-		r.db.mu.Unlock()
+		r.undone()
 		return fmt.Errorf("log run %s: %w", r.info.Name, err)
 	}
 	return nil
 }
 
+// undone forgets a batch that is not in the log, and all else: the log is read back before the next one.
+func (r *Run) undone() {
+	r.db.mu.Lock()
+	defer r.db.mu.Unlock()
+	r.projection = newProjection(r.rows, false)
+}
+
 // catchUp brings the projection to the end of the log, unless events follow it: after a batch that failed, or if
 // nothing was replayed.
 func (r *Run) catchUp(next []planner.Event) error {
-	if r.w.seq > 0 || len(next) > 0 && next[0].Seq == 1 {
+	if r.seq > 0 || len(next) > 0 && next[0].Seq == 1 {
 		return nil
 	}
 	return r.Replay(context.Background(), func(planner.Event, *executor.Admission) error { return nil })
@@ -234,7 +238,7 @@ func (r *Run) catchUp(next []planner.Event) error {
 
 // Identify has the log keep the commands of tasks and, if told, their identities, so that other runs can reuse their
 // results. It comes before the first batch.
-func (r *Run) Identify(identities bool) { r.w.rows.commands, r.w.rows.identify = true, identities }
+func (r *Run) Identify(identities bool) { r.rows.commands, r.rows.identify = true, identities }
 
 // Warned reports whether an earlier run on the same host has a warning.
 func (r *Run) Warned(message string) (known bool, err error) {
@@ -264,11 +268,12 @@ func (r *Run) Finish(_ context.Context, state State, exit int) error {
 	finish := func() error {
 		return r.db.transact(func() error {
 			if r.bulk == nil && over {
-				if err := r.w.end(); err != nil {
+				r.over()
+				if err := r.write(false); err != nil {
 					return err
 				}
 			}
-			p := r.w.projection
+			p := r.projection
 			return r.db.exec("UPDATE runs SET state = ?, exit_code = ?, ended_wall = ?, ended_ns = ?, makespan_ns = "+
 				"?, counts = (SELECT n.counts FROM run_counts n WHERE n.run = runs.id) WHERE id = ?",
 				state, exit, wall(time.Now()), known(int64(p.at), p.seq > 0),
@@ -277,7 +282,7 @@ func (r *Run) Finish(_ context.Context, state State, exit int) error {
 	}
 	err := finish()
 	if IsDisk(err) && r.reserve.release() {
-		r.w.undone()
+		r.undone()
 		if err = r.catchUp(nil); err == nil {
 			err = finish()
 		}
@@ -301,7 +306,7 @@ func (r *Run) Close() error {
 		}
 		r.db.mu.Lock()
 		defer r.db.mu.Unlock()
-		r.w.rows.close()
+		r.rows.close()
 		r.reserve.release()
 		delete(r.db.runs, r)
 	})

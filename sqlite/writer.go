@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -15,23 +14,6 @@ import (
 	"gantry/planner"
 )
 
-// writer is the log of a run on its way.
-type writer struct {
-	*projection
-	rows *tables
-}
-
-// newWriter makes the writer of a run whose rows follow each batch or, late, are written once they have ended.
-func newWriter(conn *sql.Conn, run int64, late bool) (*writer, error) {
-	if conn == nil {
-		return nil, errors.New("it was opened for reading only")
-	}
-	w := &writer{newProjection(), &tables{conn: conn, run: run, made: map[string]*statement{},
-		values: make([]driver.Value, 0, rowWidth)}}
-	w.late = late
-	return w, nil
-}
-
 var (
 	insertEvent  = insertInto("INSERT", "events", "run, seq, at_ns, kind, subject, body")
 	insertSample = insertInto("INSERT OR REPLACE", "samples",
@@ -39,78 +21,65 @@ var (
 )
 
 // append writes a batch within the transaction that the caller opened.
-func (w *writer) append(b *encodedBatch) error {
-	w.out, w.rows.definitions = w.rows, b.definitions
-	arrival := 0
-	for i := range b.Events {
-		ev := &b.Events[i]
-		if err := w.rows.exec(insertEvent, int64(ev.Seq), int64(ev.At), int64(ev.Body.Kind()), b.subjects[i],
-			b.bodies[i]); err != nil {
+func (p *projection) append(events []encodedEvent, failed []planner.WorkflowID) error {
+	for i := range events {
+		ev := &events[i]
+		if err := p.out.exec(insertEvent, int64(ev.Seq), int64(ev.At), int64(ev.Body.Kind()), ev.subject,
+			ev.body); err != nil {
 			return err
 		}
-		var admission *executor.Admission
-		if admits(ev.Body) {
-			admission = b.Admissions[arrival]
-			arrival++
-		}
-		if err := w.apply(ev, admission); err != nil {
+		if err := p.apply(&ev.Event, ev.admission, ev.definition); err != nil {
 			return err
 		}
 	}
-	for _, id := range b.Failed {
-		if f := w.flows[id]; f != nil {
-			w.leave(f)
+	for _, id := range failed {
+		if f := p.flows[id]; f != nil {
+			p.leave(f)
 		}
 	}
-	return w.write(false)
+	return p.write(false)
 }
 
-// end writes how a run was left that is over.
-func (w *writer) end() error {
-	w.out = w.rows
-	w.over()
-	return w.write(false)
-}
-
-// undone forgets a batch that is not in the log, and all else: the log is read back before the next one.
-func (w *writer) undone() {
-	late := w.late
-	w.projection = newProjection()
-	w.late = late
-}
-
-func (w *writer) insertSample(s *Sample) error {
-	return w.rows.exec(insertSample, int64(s.Attempt), int64(s.At),
+func (t *tables) addSample(s *Sample) error {
+	return t.exec(insertSample, int64(s.Attempt), int64(s.At),
 		known(int64(s.CPU), s.Missing&planner.CounterCPU == 0),
 		known(int64(s.Memory), s.Missing&planner.CounterMemory == 0),
 		known(int64(s.Read), s.Missing&planner.CounterIO == 0),
 		known(int64(s.Written), s.Missing&planner.CounterIO == 0))
 }
 
-// encodedBatch is a batch with the texts that are encoded before its transaction begins.
-type encodedBatch struct {
-	executor.Batch
-	subjects    []driver.Value // of events
-	bodies      []driver.Value // also
-	definitions [][]byte
+// encodedEvent is an event with the texts that are encoded before its transaction begins.
+type encodedEvent struct {
+	planner.Event
+	subject, body driver.Value
+	admission     *executor.Admission // of a workflow that arrives or grows
+	definition    []byte              // also
 }
 
-func encode(b executor.Batch) (*encodedBatch, error) {
-	out := &encodedBatch{Batch: b, subjects: make([]driver.Value, len(b.Events)),
-		bodies: make([]driver.Value, len(b.Events))}
+func encode(b executor.Batch) ([]encodedEvent, error) {
+	out, admissions := make([]encodedEvent, len(b.Events)), b.Admissions
 	var buf bytes.Buffer
-	var err error
 	for i, ev := range b.Events {
+		x := &out[i]
+		x.Event = ev
 		buf.Reset()
-		if out.subjects[i], err = encodeBody(&buf, ev.At, ev.Body); err != nil {
-			return out, fmt.Errorf("event %d: %w", ev.Seq, err)
-		}
+		var err error
+		x.subject, err = encodeBody(&buf, ev.At, ev.Body)
 		if buf.Len() > 0 {
-			out.bodies[i] = buf.String()
+			x.body = buf.String()
+		}
+		if err == nil && admits(ev.Body) && len(admissions) > 0 {
+			x.admission, admissions = admissions[0], admissions[1:]
+			x.definition, err = encodeAdmission(x.admission)
+		}
+		if err == nil && (x.admission != nil) != admits(ev.Body) {
+			err = errors.New("it comes without its admission")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("event %d: %w", ev.Seq, err)
 		}
 	}
-	out.definitions, err = definitionsOf(b)
-	return out, err
+	return out, nil
 }
 
 const (
@@ -125,8 +94,8 @@ const (
 // are those of a real run; rows of attempts are written once they have ended, and those of tasks once their workflow
 // has.
 type bulk struct {
+	*projection
 	db       *DB
-	w        *writer
 	gathered executor.Batch
 	// written is the end of the batch that is being written; nil: there is none. There is one at most: waiting batches
 	// cost the collector work.
@@ -135,17 +104,17 @@ type bulk struct {
 	err     error           // the first one: nothing is written after it
 }
 
-// write encodes a batch and writes it.
-func (b *bulk) write(batch executor.Batch) error {
+// keep encodes a batch and writes it.
+func (b *bulk) keep(batch executor.Batch) error {
 	encoded, err := encode(batch)
 	if err == nil {
-		err = b.db.transact(func() error { return b.w.append(encoded) })
+		err = b.db.transact(func() error { return b.append(encoded, nil) })
 	}
 	return err
 }
 
-// append takes a batch. An error may be that of an earlier one.
-func (b *bulk) append(more executor.Batch) error {
+// gather takes a batch. An error may be that of an earlier one.
+func (b *bulk) gather(more executor.Batch) error {
 	if n := len(b.gathered.Events) + len(more.Events); n > 1024 && n > cap(b.gathered.Events) {
 		b.gathered.Events = slices.Grow(b.gathered.Events, bulkEvents) // at once
 	}
@@ -172,7 +141,7 @@ func (b *bulk) pass() {
 	batch := b.gathered
 	b.gathered, b.events = executor.Batch{Events: emptied(b.events)}, batch.Events
 	b.written = make(chan error, 1)
-	go func() { b.written <- b.write(batch) }()
+	go func() { b.written <- b.keep(batch) }()
 }
 
 // wait waits for the batch that is being written.
@@ -196,10 +165,10 @@ func (b *bulk) end(over bool) error {
 		return err
 	}
 	return b.db.transact(func() error {
-		if b.w.out = b.w.rows; over {
-			b.w.over()
+		if over {
+			b.over()
 		}
-		return b.w.write(true)
+		return b.write(true)
 	})
 }
 
