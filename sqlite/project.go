@@ -118,8 +118,9 @@ type chain struct {
 }
 
 func newProjection(out *tables, late bool) *projection {
-	return &projection{out: out, late: late, first: unit.Never, last: unit.Never, attempts: map[planner.AttemptID]*attempt{},
-		chains: map[planner.TaskID]chain{}, away: map[planner.TaskID]planner.AttemptID{}}
+	return &projection{out: out, late: late, first: unit.Never, last: unit.Never,
+		attempts: map[planner.AttemptID]*attempt{}, chains: map[planner.TaskID]chain{},
+		away: map[planner.TaskID]planner.AttemptID{}}
 }
 
 // apply takes in the next event; a is the admission of a workflow that arrived or grew, with its encoding, else nil.

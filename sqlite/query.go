@@ -158,7 +158,8 @@ func placesOf(v reflect.Value) (places []any) {
 	case t == reflect.TypeFor[time.Time]():
 		return []any{(*wall)(v.Addr().Interface().(*time.Time))}
 	case reflect.PointerTo(t).Implements(reflect.TypeFor[sql.Scanner]()):
-	case t.Kind() == reflect.Map, t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8,
+	case t.Kind() == reflect.Map, t == reflect.TypeFor[json.RawMessage](),
+		t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8,
 		t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct:
 		return []any{column{v}}
 	case t.Kind() == reflect.Array:

@@ -101,9 +101,9 @@ var (
 	insertFlow = insertInto("INSERT", "workflows", "run, workflow, name, label, source, format, tenant, class, "+
 		"arrived_ns, release_ns, due_ns, first_task, definition, state, started_ns, ended_ns, tasks")
 	insertGrowth = insertInto("INSERT", "growths", "run, workflow, first_task, tasks, definition")
-	insertTask   = insertInto("INSERT", "tasks", "run, task, workflow, name, kind, stage, parents, inputs, outputs, need_millicores, "+
-		"need_memory_bytes, need_disk_bps, time_limit_ns, trace_runtime_ns, input_bytes, declared_memory_bytes, "+
-		"imputed_bits, image, command, identity, state, node, attempts, attempt, ready_ns, queued_ns, ended_ns")
+	insertTask   = insertInto("INSERT", "tasks", "run, task, workflow, name, kind, stage, parents, inputs, outputs, "+
+		"need_millicores, need_memory_bytes, need_disk_bps, time_limit_ns, trace_runtime_ns, input_bytes, "+
+		"declared_memory_bytes, imputed_bits, image, command, identity, state, node, attempts, attempt, ready_ns, queued_ns, ended_ns")
 	insertFile    = insertInto("INSERT", "files", "run, file, workflow, name, size_bytes, producer")
 	insertReplica = insertInto("INSERT", "replicas", "run, file, node, replica")
 	insertAttempt = insertInto("INSERT OR REPLACE", "attempts", "run, attempt, task, try, node, hold_millicores, "+
@@ -204,8 +204,8 @@ func (t *tables) addTask(p *fresh, x *task, ready planner.Time) error {
 		identity = hash[:]
 	}
 	return t.exec(insertTask, append(t.values, int64(x.id), int64(x.flow.id), spec.Name, spec.Kind, int64(p.stage),
-		listOf(p.parents), listOf(p.inputs), listOf(p.outputs), p.need[unit.CPU], p.need[unit.Memory], p.need[unit.Disk],
-		known(int64(spec.TimeLimit), spec.TimeLimit != 0), p.runtime, p.input,
+		listOf(p.parents), listOf(p.inputs), listOf(p.outputs), p.need[unit.CPU], p.need[unit.Memory],
+		p.need[unit.Disk], known(int64(spec.TimeLimit), spec.TimeLimit != 0), p.runtime, p.input,
 		known(int64(spec.Declares), spec.Declares != 0), int64(p.imputed), message(spec.Image),
 		command, identity, x.state.String(), x.where(), int64(x.tries), known(int64(x.last), x.last != planner.None),
 		reached(ready), reached(x.queued), reached(x.ended))...)

@@ -34,8 +34,8 @@ func multiply(ctx context.Context, path string, n int) error {
 	for _, t := range tables {
 		if t.Name == "runs" {
 			copied = append(copied, "INSERT INTO runs(name, "+t.Columns+") SELECT name || '-' || n, "+t.Columns+
-				" FROM runs CROSS JOIN numbers", "CREATE TEMP TABLE copies AS SELECT r.id AS was, c.id AS becomes FROM runs r "+
-				"CROSS JOIN numbers JOIN runs c ON c.name = r.name || '-' || n")
+				" FROM runs CROSS JOIN numbers", "CREATE TEMP TABLE copies AS SELECT r.id AS was, c.id AS becomes "+
+				"FROM runs r CROSS JOIN numbers JOIN runs c ON c.name = r.name || '-' || n")
 			continue
 		}
 		copied = append(copied, "INSERT INTO "+t.Name+"(run, "+t.Columns+") SELECT becomes, "+t.Columns+

@@ -43,8 +43,8 @@ func Check(ctx context.Context, path string) error {
 	}
 	wrong := []error{said(ctx, log, "SELECT 'integrity_check: ' || integrity_check FROM pragma_integrity_check "+
 		"WHERE integrity_check <> 'ok'"),
-		said(ctx, log, "SELECT 'foreign_key_check: ' || \"table\" || ', row ' || coalesce(rowid, '?') || ', ' || parent "+
-			"FROM pragma_foreign_key_check"),
+		said(ctx, log, "SELECT 'foreign_key_check: ' || \"table\" || ', row ' || coalesce(rowid, '?') || ', ' || "+
+			"parent FROM pragma_foreign_key_check"),
 		said(ctx, log, "SELECT 'run_counts: ' || name || ': ' || counted || ' tasks done, ' || there || ' in rows' "+
 			"FROM (SELECT r.name, coalesce(n.counts ->> '$.done', 0) AS counted, (SELECT count(*) FROM tasks t "+
 			"WHERE t.run = r.id AND t.state = 'done') AS there FROM runs r JOIN run_counts n ON n.run = r.id) "+
@@ -112,7 +112,8 @@ func rewrite(ctx context.Context, from, to string) error {
 		Name  string
 		State sqlite.State
 	}
-	all, err := sqlite.RowsOf[run](ctx, log, "SELECT name, state FROM runs WHERE runtime <> 'sim' OR state <> 'running'")
+	all, err := sqlite.RowsOf[run](ctx, log,
+		"SELECT name, state FROM runs WHERE runtime <> 'sim' OR state <> 'running'")
 	for _, r := range all {
 		info, failed := log.Info(ctx, r.Name)
 		var again *sqlite.Run

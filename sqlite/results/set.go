@@ -1,8 +1,8 @@
 package results
 
 import (
-	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,21 +14,25 @@ import (
 	"gantry/sqlite"
 )
 
-// Set is the results of an experiment, in memory: of a file of results, or of its short form.
+// Set is the results of an experiment, in memory: of a file of results, or of its short form, whose first line has the
+// members with names.
 type Set struct {
-	Name, Title, Source string
-	Version             string        // of the gantry that wrote last
-	Settings            string        // JSON: settings that all runs share, the limits among them; "": unknown
-	Took                time.Duration // sum of the wall time of the runs
-	Repetitions         int           // that the experiment asks for, of each cell; 0: unknown
-	Quick               bool
-	Builds              []string // the builds that simulated the runs, by first use
-	Checks              []Check  // of runs by earlier builds; a file of results has none
-	From, To            string   // when the first and the last run ended, UTC; "": unknown
-	Cells               []*Cell  // the wanted ones, in the order of the experiment
-	Dots                map[int64][]Point
-	Series              map[int64]metrics.Steps // workflows in the system in the first repetition, where it was kept
-	Searches            []Search                // that have ended
+	Name        string                  `json:"experiment"`
+	Title       string                  `json:"title"`
+	Source      string                  `json:"source"`
+	Quick       bool                    `json:"quick,omitempty"`
+	Repetitions int                     `json:"repetitions"`        // of each cell, as the experiment asks; 0: unknown
+	Settings    json.RawMessage         `json:"settings,omitempty"` // that all runs share, limits among them
+	Builds      []string                `json:"builds"`             // the builds that simulated the runs, by first use
+	Checks      []Check                 `json:"checks,omitempty"`   // of runs by earlier builds; in short forms alone
+	From        string                  `json:"from"`               // when the first run ended, UTC; "": unknown
+	To          string                  `json:"to"`                 // when the last one did
+	Took        time.Duration           `json:"-"`                  // sum of the wall time of the runs
+	Searches    []Search                `json:"searches,omitempty"` // that have ended
+	Version     string                  `json:"-"`                  // of the gantry that wrote last
+	Cells       []*Cell                 `json:"-"`                  // the wanted ones, in the order of the experiment
+	Dots        map[int64][]Point       `json:"-"`
+	Series      map[int64]metrics.Steps `json:"-"` // workflows in the system in the first repetition, where it was kept
 }
 
 // Cell is a combination of parameters with its runs.
@@ -134,9 +138,15 @@ func load(ctx context.Context, path string) (*Set, error) {
 
 // read reads a file of results.
 func read(ctx context.Context, db sqlite.Asked) (*Set, error) {
-	s, err := sqlite.RowOf[Set](ctx, db, `SELECT name, title, source, version, settings, (SELECT
-		coalesce(sum(r.took_ns), 0) FROM runs r JOIN cells c ON c.cell = r.cell WHERE c.wanted),
-		coalesce((SELECT repetitions FROM asked), 0), coalesce(settings ->> '$.quick', 0) FROM experiment`)
+	s, err := sqlite.RowOf[Set](ctx, db, `WITH built AS (SELECT b.version, min(b.ended_wall) AS first,
+			max(b.ended_wall) AS last FROM builds b JOIN cells c ON c.cell = b.cell WHERE c.wanted GROUP BY 1)
+		SELECT name, title, source, coalesce(settings ->> '$.quick', 0),
+			coalesce((SELECT repetitions FROM asked), 0), settings,
+			(SELECT json_group_array(version) FROM (SELECT version FROM built ORDER BY first)), NULL,
+			coalesce((SELECT min(first) FROM built), ''), coalesce((SELECT max(last) FROM built), ''),
+			(SELECT coalesce(sum(r.took_ns), 0) FROM runs r JOIN cells c ON c.cell = r.cell WHERE c.wanted),
+			(SELECT nullif(json_group_array(json_object('params', json(params), 'parameter', parameter,
+				'value', value)), '[]') FROM (SELECT * FROM searches ORDER BY params)), version FROM experiment`)
 	if err != nil {
 		return nil, err
 	}
@@ -144,15 +154,8 @@ func read(ctx context.Context, db sqlite.Asked) (*Set, error) {
 	cells := map[int64]*Cell{}
 	for _, part := range []func() error{
 		func() error {
-			return sqlite.EachRow(ctx, db, func(b *struct{ Version, From, To string }) error {
-				s.Builds, s.From, s.To = append(s.Builds, b.Version), cmp.Or(s.From, b.From), max(s.To, b.To)
-				return nil
-			}, `SELECT b.version, min(b.ended_wall), max(b.ended_wall) FROM builds b JOIN cells c ON c.cell = b.cell
-				WHERE c.wanted GROUP BY 1 ORDER BY 2`)
-		},
-		func() error {
-			all, err := sqlite.RowsOf[Cell](ctx, db, "SELECT cell, params, coalesce(key ->> '$.inputs', '') FROM cells "+
-				"WHERE wanted ORDER BY cell")
+			all, err := sqlite.RowsOf[Cell](ctx, db, `SELECT cell, params, coalesce(key ->> '$.inputs', '')
+				FROM cells WHERE wanted ORDER BY cell`)
 			for i := range all {
 				cells[all[i].ID] = &all[i]
 				s.Cells = append(s.Cells, &all[i])
@@ -178,11 +181,6 @@ func read(ctx context.Context, db sqlite.Asked) (*Set, error) {
 				s.Series[r.Cell] = append(s.Series[r.Cell], r.Step)
 				return nil
 			}, "SELECT cell, at_ns, in_system FROM series WHERE repetition = 0 ORDER BY cell, at_ns")
-		},
-		func() (err error) {
-			s.Searches, err = sqlite.RowsOf[Search](ctx, db,
-				"SELECT params, parameter, value FROM searches ORDER BY params")
-			return err
 		},
 	} {
 		if err := part(); err != nil {

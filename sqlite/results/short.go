@@ -22,19 +22,9 @@ const maxShort = 1 << 30
 
 // head is the first line of the short form, line a cell. Metrics have a value for each repetition, null if it has none.
 type head struct {
-	Format      string          `json:"format"`
-	Experiment  string          `json:"experiment"`
-	Title       string          `json:"title"`
-	Source      string          `json:"source"`
-	Quick       bool            `json:"quick,omitempty"`
-	Repetitions int             `json:"repetitions"`
-	Settings    json.RawMessage `json:"settings,omitempty"`
-	Builds      []string        `json:"builds"`
-	Checks      []Check         `json:"checks,omitempty"`
-	From        string          `json:"from"`
-	To          string          `json:"to"`
-	TookSeconds float64         `json:"took_seconds"`
-	Searches    []Search        `json:"searches,omitempty"`
+	Format string `json:"format"`
+	*Set
+	TookSeconds float64 `json:"took_seconds"`
 }
 
 type line struct {
@@ -59,9 +49,7 @@ func (n number) MarshalJSON() ([]byte, error) {
 // of workflows at most dots for each combination.
 func (s *Set) WriteShort(w io.Writer, keep func(metric string) bool, dots int) error {
 	e := json.NewEncoder(w)
-	if err := e.Encode(head{shortForm, s.Name, s.Title, s.Source, s.Quick, s.Repetitions,
-		json.RawMessage(s.Settings), s.Builds, s.Checks, s.From, s.To,
-		math.Round(s.Took.Seconds()), s.Searches}); err != nil {
+	if err := e.Encode(head{shortForm, s, math.Round(s.Took.Seconds())}); err != nil {
 		return err
 	}
 	for _, c := range s.Cells {
@@ -100,8 +88,8 @@ func (s *Set) WriteShort(w io.Writer, keep func(metric string) bool, dots int) e
 func readShort(r io.Reader) (*Set, error) {
 	in := bufio.NewScanner(io.LimitReader(r, maxShort))
 	in.Buffer(make([]byte, 1<<16), maxShort)
-	var h head
 	s := &Set{Dots: map[int64][]Point{}}
+	h := head{Set: s}
 	for n := 1; in.Scan(); n++ {
 		text := in.Bytes()
 		fail := func(err error) (*Set, error) { return nil, fmt.Errorf("line %d: %w", n, err) }
@@ -112,11 +100,8 @@ func readShort(r io.Reader) (*Set, error) {
 			if h.Format != shortForm {
 				return fail(fmt.Errorf("its format is %q, but has to be %q", h.Format, shortForm))
 			}
-			s.Name, s.Title, s.Source, s.Quick, s.Repetitions = h.Experiment, h.Title, h.Source, h.Quick, h.Repetitions
-			s.Builds, s.From, s.To, s.Searches = h.Builds, h.From, h.To, h.Searches
-			s.Settings, s.Checks = string(h.Settings), h.Checks
-			if len(h.Builds) > 0 {
-				s.Version = h.Builds[len(h.Builds)-1]
+			if len(s.Builds) > 0 {
+				s.Version = s.Builds[len(s.Builds)-1]
 			}
 			s.Took = time.Duration(h.TookSeconds * float64(time.Second))
 			continue
@@ -131,17 +116,17 @@ func readShort(r io.Reader) (*Set, error) {
 		if len(l.States) != len(l.Repetitions) {
 			return fail(fmt.Errorf("%d states of %d repetitions", len(l.States), len(l.Repetitions)))
 		}
-		if len(l.Built) > 0 && len(l.Built) != len(l.Repetitions) || len(h.Builds) == 0 && len(l.Repetitions) > 0 {
+		if len(l.Built) > 0 && len(l.Built) != len(l.Repetitions) || len(s.Builds) == 0 && len(l.Repetitions) > 0 {
 			return fail(fmt.Errorf("%d builds of %d repetitions", len(l.Built), len(l.Repetitions)))
 		}
 		c := &Cell{ID: int64(n), Params: l.Params, Inputs: l.Inputs}
 		for i, rep := range l.Repetitions {
-			run := Run{Repetition: rep, State: l.States[i], Build: h.Builds[0], Values: map[string]float64{}}
+			run := Run{Repetition: rep, State: l.States[i], Build: s.Builds[0], Values: map[string]float64{}}
 			if len(l.Built) > 0 {
-				if l.Built[i] < 0 || l.Built[i] >= len(h.Builds) {
-					return fail(fmt.Errorf("build %d of %d", l.Built[i], len(h.Builds)))
+				if l.Built[i] < 0 || l.Built[i] >= len(s.Builds) {
+					return fail(fmt.Errorf("build %d of %d", l.Built[i], len(s.Builds)))
 				}
-				run.Build = h.Builds[l.Built[i]]
+				run.Build = s.Builds[l.Built[i]]
 			}
 			for name, values := range l.Metrics {
 				if len(values) != len(l.Repetitions) {
