@@ -177,19 +177,11 @@ const (
 	mostWAL  = 16 << 20 // bytes of the WAL of simulations, exceeded by one transaction
 )
 
-// create makes the tables and views of a new log, and refuses a file that is no log of this format.
+// create makes the tables and views of a new log.
 func (db *DB) create() error {
 	const made = "SELECT count(*) FROM sqlite_schema"
-	n, err := db.queryInt(made)
-	if err != nil {
+	if n, err := db.queryInt(made); err != nil || n > 0 {
 		return db.wrap("open", err)
-	}
-	if n > 0 {
-		var have [2]int64
-		if err := db.own.one(context.Background(), pragmas, nil, &have[0], &have[1]); err != nil {
-			return db.wrap("open", err)
-		}
-		return db.understood(have)
 	}
 	return db.transact(func() error {
 		if n, err := db.queryInt(made); err != nil || n > 0 { // another gantry has made them meanwhile

@@ -7,9 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
-	"gantry/executor"
 	"gantry/planner"
 )
 
@@ -130,12 +128,6 @@ func (db *DB) fill(from string, s *Submitted) error {
 				}
 			}
 		}
-		find := func(of func() (string, error)) (where string) {
-			if err == nil {
-				where, err = of()
-			}
-			return where
-		}
 		workflow := fmt.Sprintf("WHERE run = ?1 AND workflow = %d", s.Workflow)
 		notes := "INDEXED BY notes_by_workflow " + workflow
 		copyRows("WHERE id = ?1", "runs")
@@ -145,19 +137,24 @@ func (db *DB) fill(from string, s *Submitted) error {
 			copyRows(workflow+" AND task = "+task, "submitted")
 			copyRows(workflow+" AND first_task = "+task, "growths")
 			copyRows(notes+" AND coalesce(task, "+task+") = "+task, "notes")
-			find(func() (string, error) { return "", db.alone(s) })
+			if err == nil {
+				err = db.alone(s)
+			}
 		} else {
 			copyRows(workflow, "submitted", "growths")
 			copyRows(notes, "notes")
 		}
-		copyRows(find(db.tasksOf), "tasks")
+		copyRows(workflow+" AND task >= (SELECT first_task FROM main.workflows) AND task < (SELECT max(first_task + "+
+			"tasks) FROM (SELECT first_task, tasks FROM main.workflows UNION ALL SELECT first_task, tasks FROM "+
+			"main.growths))", "tasks")
 		copyRows("WHERE run = ?1 AND image IN (SELECT image FROM main.tasks)", "images")
 		// An attempt that is not the last one of its task did not end well.
 		copyRows("WHERE run = ?1 AND attempt IN (SELECT attempt FROM main.tasks UNION ALL SELECT a.attempt FROM "+
 			"main.tasks t CROSS JOIN whole.attempts a INDEXED BY attempts_not_ok ON a.run = ?1 AND "+
 			"a.task = t.task AND a.outcome <> 'ok')",
 			"attempts")
-		copyRows(find(db.filesOf), "files")
+		copyRows("WHERE run = ?1 AND file IN (SELECT x.value FROM main.tasks t, json_each(t.inputs) x UNION "+
+			"SELECT x.value FROM main.tasks t, json_each(t.outputs) x)", "files")
 		copyRows("WHERE run = ?1 AND task IN (SELECT task FROM main.tasks)", "waits", "reuses")
 		copyRows("WHERE run = ?1 AND attempt IN (SELECT attempt FROM main.attempts)", "samples", "suspensions")
 		copyRows("WHERE run = ?1 AND file IN (SELECT file FROM main.files)", "replicas", "contents")
@@ -183,30 +180,22 @@ func (db *DB) fill(from string, s *Submitted) error {
 	})
 }
 
-// tasksOf selects the tasks of the workflow, which are numbered one after the other unless it grew.
-func (db *DB) tasksOf() (string, error) {
-	const of = " FROM main.workflows WHERE NOT EXISTS (SELECT 1 FROM main.growths)"
-	n, err := db.queryInt("SELECT coalesce(max(tasks), -1)" + of)
-	if err != nil || n < 0 {
-		return "WHERE run = ?1 AND workflow IN (SELECT workflow FROM main.workflows)", err
-	}
-	first, err := db.queryInt("SELECT max(first_task)" + of)
-	return fmt.Sprintf("WHERE run = ?1 AND task BETWEEN %d AND %d", first, first+n-1), err
-}
-
 // alone makes of the workflow of a single task one with that task only: the others are submissions of their own.
 func (db *DB) alone(s *Submitted) error {
-	grown, err := db.definitions("SELECT definition FROM main.growths")
+	grown, err := RowsOf[[]byte](context.Background(), &db.own, "SELECT definition FROM main.growths")
 	if err != nil {
 		return err
 	}
-	for _, a := range grown { // it came after others
+	for _, blob := range grown { // it came after others
+		a, err := decodeAdmission(blob)
+		if err != nil {
+			return fmt.Errorf("its definition is damaged: %w", err)
+		}
 		a.Submission.Grows = nil
 		for i := range a.Arrived.Tasks {
 			a.Arrived.Tasks[i].Parents = nil
 		}
-		blob, err := encodeAdmission(a)
-		if err != nil {
+		if blob, err = encodeAdmission(a); err != nil {
 			return err
 		}
 		if err := db.exec("UPDATE main.workflows SET definition = ?", blob); err != nil {
@@ -221,36 +210,4 @@ func (db *DB) alone(s *Submitted) error {
 			CASE t.state WHEN 'skipped' THEN 'cancelled' WHEN 'ready' THEN 'waiting' WHEN 'starting' THEN 'running'
 				WHEN 'suspended' THEN 'running' ELSE t.state END, t.queued_ns, t.ended_ns
 			FROM whole.tasks t WHERE t.run = workflows.run AND t.task = ?1)`, s.Task, s.Arrival)
-}
-
-// definitions reads admissions on the writer connection.
-func (db *DB) definitions(query string) (all []*executor.Admission, err error) {
-	err = EachRow(context.Background(), &db.own, func(blob *[]byte) error {
-		a, err := decodeAdmission(*blob)
-		if err != nil {
-			return fmt.Errorf("its definition is damaged: %w", err)
-		}
-		all = append(all, a)
-		return nil
-	}, query)
-	return all, err
-}
-
-// filesOf selects the files of the submission. Its definitions have their numbers; a log has no index of files by
-// workflow.
-func (db *DB) filesOf() (string, error) {
-	all, err := db.definitions("SELECT definition FROM main.workflows UNION ALL SELECT definition FROM main.growths")
-	if err != nil {
-		return "", err
-	}
-	var ids []string
-	for _, a := range all {
-		if n := len(a.Files); len(all) == 1 && n > 0 && a.Files[n-1].ID-a.Files[0].ID == planner.FileID(n-1) {
-			return fmt.Sprintf("WHERE run = ?1 AND file BETWEEN %d AND %d", a.Files[0].ID, a.Files[n-1].ID), nil
-		}
-		for _, f := range a.Files {
-			ids = append(ids, strconv.Itoa(int(f.ID)))
-		}
-	}
-	return "WHERE run = ?1 AND file IN (" + strings.Join(ids, ",") + ")", nil
 }

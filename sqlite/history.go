@@ -186,34 +186,21 @@ const heldBack = 0.1
 // Training returns the measurements of attempts that ended well, in the runs on a kind of runtime ("": on all), in
 // order of time. Of a task that was preempted nothing is taken: its last attempt may be a part of it.
 func (db *DB) Training(ctx context.Context, runtime string) ([]TrainingRun, error) {
-	rows, err := RowsOf[struct {
-		ID, Started          int64
-		Name, Runtime        string
-		TimeScale, SizeScale float64
-	}](ctx, db, "SELECT id, started_unix_ns, name, runtime, time_scale, size_scale FROM runs WHERE ? IN ('', runtime) "+
-		"ORDER BY started_unix_ns, id", runtime)
-	if err != nil {
-		return nil, err
-	}
-	var out []TrainingRun
-	for _, r := range rows {
-		run := TrainingRun{Name: r.Name, Started: time.Unix(0, r.Started).UTC(), Runtime: r.Runtime,
-			TimeScale: r.TimeScale, SizeScale: r.SizeScale}
-		if err := db.samples(ctx, r.ID, &run); err != nil {
-			return nil, err
+	runs, err := RowsOf[TrainingRun](ctx, db, "SELECT name, started_wall, runtime, time_scale, size_scale FROM runs "+
+		"WHERE ? IN ('', runtime) ORDER BY started_unix_ns, id", runtime)
+	for i := range runs {
+		if err == nil {
+			err = db.samples(ctx, &runs[i])
 		}
-		if err := db.countMixed(ctx, r.ID, &run); err != nil {
-			return nil, err
-		}
-		if len(run.Samples)+len(run.LeftOut) > 0 {
-			out = append(out, run)
+		if err == nil {
+			err = db.countMixed(ctx, &runs[i])
 		}
 	}
-	return out, nil
+	return slices.DeleteFunc(runs, func(r TrainingRun) bool { return len(r.Samples)+len(r.LeftOut) == 0 }), err
 }
 
 // samples reads the attempts of a run in the order of their orders, and counts how many were under way at each.
-func (db *DB) samples(ctx context.Context, run int64, to *TrainingRun) error {
+func (db *DB) samples(ctx context.Context, to *TrainingRun) error {
 	type attempt struct {
 		Kind                                      string
 		Queued, Ended, Ran, Declared, Input, Peak sql.NullInt64
@@ -231,7 +218,8 @@ func (db *DB) samples(ctx context.Context, run int64, to *TrainingRun) error {
 			WHERE b.run = a.run AND t.attempts > 1 AND b.task = a.task AND b.outcome = 'preempted')
 		FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task JOIN nodes n ON n.run = a.run
 		AND n.node = a.node
-		WHERE a.run = ? AND a.queued_ns IS NOT NULL ORDER BY a.queued_ns, a.attempt`, run)
+		WHERE a.run = (SELECT id FROM runs WHERE name = ?) AND a.queued_ns IS NOT NULL
+		ORDER BY a.queued_ns, a.attempt`, to.Name)
 	if err != nil {
 		return err
 	}
@@ -291,10 +279,10 @@ func (db *DB) samples(ctx context.Context, run int64, to *TrainingRun) error {
 
 // countMixed counts the samples of types that have tasks of several programs. Of a run that cannot be admitted again it
 // counts none.
-func (db *DB) countMixed(ctx context.Context, run int64, r *TrainingRun) error {
-	var some bool
-	if err := db.one(ctx, "SELECT EXISTS (SELECT 1 FROM tasks WHERE run = ? AND image IS NOT NULL)", []any{run},
-		&some); err != nil || !some {
+func (db *DB) countMixed(ctx context.Context, r *TrainingRun) error {
+	some, err := RowOf[bool](ctx, db, "SELECT EXISTS (SELECT 1 FROM runs r JOIN tasks t ON t.run = r.id "+
+		"WHERE r.name = ? AND t.image IS NOT NULL)", r.Name)
+	if err != nil || !some {
 		return err
 	}
 	programs := map[string]string{} // by type; "" if there are several

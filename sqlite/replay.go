@@ -210,13 +210,11 @@ func (db *DB) KnownEnds(ctx context.Context, run string) (map[int64]int64, error
 }
 
 // Flows lists the workflows of a run that have arrived, in order. The run is given as in Summary.
-func (db *DB) Flows(ctx context.Context, run string) ([]Flow, error) {
-	id, _, err := db.find(ctx, run)
-	if err != nil {
-		return nil, err
-	}
-	return RowsOf[Flow](ctx, db, "SELECT workflow, name, label, state, source, coalesce(ended_ns, 0) FROM workflows "+
-		"WHERE run = ? AND state <> 'continued' ORDER BY workflow", id)
+func (db *DB) Flows(ctx context.Context, run string) (all []Flow, err error) {
+	r, _ := db.ask(ctx, run)
+	into(r, &all, "SELECT workflow, name, label, state, source, coalesce(ended_ns, 0) FROM workflows "+
+		"WHERE run = ? AND state <> 'continued' ORDER BY workflow")
+	return all, r.err
 }
 
 // Admission is a workflow of a run as it was admitted. The run is given as in Summary.
@@ -236,11 +234,8 @@ const positionOfTask = "iif(EXISTS (SELECT 1 FROM growths g WHERE g.run = w.run 
 // Position returns the workflow of a task and its position there. The run is given as in Summary.
 func (db *DB) Position(ctx context.Context, run string, t planner.TaskID) (w planner.WorkflowID, position int,
 	err error) {
-	id, _, err := db.find(ctx, run)
-	if err != nil {
-		return 0, 0, err
-	}
-	err = db.one(ctx, "SELECT w.workflow, "+positionOfTask+" FROM tasks t JOIN workflows w ON w.run = t.run AND "+
-		"w.workflow = t.workflow WHERE t.run = ? AND t.task = ?", []any{id, t}, &w, &position)
-	return w, position, err
+	r, _ := db.ask(ctx, run)
+	r.one("SELECT w.workflow, "+positionOfTask+" FROM tasks t JOIN workflows w ON w.run = t.run AND "+
+		fmt.Sprintf("w.workflow = t.workflow WHERE t.run = ? AND t.task = %d", t), &w, &position)
+	return w, position, r.err
 }

@@ -103,7 +103,8 @@ var (
 	insertGrowth = insertInto("INSERT", "growths", "run, workflow, first_task, tasks, definition")
 	insertTask   = insertInto("INSERT", "tasks", "run, task, workflow, name, kind, stage, parents, inputs, outputs, "+
 		"need_millicores, need_memory_bytes, need_disk_bps, time_limit_ns, trace_runtime_ns, input_bytes, "+
-		"declared_memory_bytes, imputed_bits, image, command, identity, state, node, attempts, attempt, ready_ns, queued_ns, ended_ns")
+		"declared_memory_bytes, imputed_bits, image, command, identity, state, node, attempts, attempt, ready_ns, "+
+		"queued_ns, ended_ns")
 	insertFile    = insertInto("INSERT", "files", "run, file, workflow, name, size_bytes, producer")
 	insertReplica = insertInto("INSERT", "replicas", "run, file, node, replica")
 	insertAttempt = insertInto("INSERT OR REPLACE", "attempts", "run, attempt, task, try, node, hold_millicores, "+

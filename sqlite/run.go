@@ -86,11 +86,7 @@ func (db *DB) CreateRun(ctx context.Context, info RunInfo, subs ...executor.Subm
 		return nil, err
 	}
 	var id int64
-	blobs, err := encodeSubmissions(subs)
-	if err != nil {
-		return nil, fmt.Errorf("log run %s: %w", info.Name, err)
-	}
-	err = db.transact(func() error {
+	err := db.transact(func() error {
 		if n, err := db.queryInt("SELECT count(*) FROM runs WHERE name = ?", info.Name); err != nil {
 			return err
 		} else if n > 0 {
@@ -119,7 +115,7 @@ func (db *DB) CreateRun(ctx context.Context, info RunInfo, subs ...executor.Subm
 		if err := db.insertImages(id, info.Images); err != nil {
 			return err
 		}
-		return db.insertSubmissions(id, subs, blobs)
+		return db.insertSubmissions(id, subs)
 	})
 	if err != nil {
 		return nil, err

@@ -45,66 +45,44 @@ type Transformation struct {
 
 // Statistics counts a run. The run is given as in Summary.
 func (db *DB) Statistics(ctx context.Context, run string) (*Statistics, error) {
-	id, name, err := db.find(ctx, run)
-	if err != nil {
-		return nil, err
-	}
+	r, name := db.ask(ctx, run)
 	s := &Statistics{Run: name}
-	for _, q := range []struct {
-		query string
-		to    []any
-	}{
-		{`SELECT r.state, coalesce(r.makespan_ns, k.at_ns - (SELECT min(arrived_ns) FROM workflows WHERE run = r.id))
-			FROM runs r LEFT JOIN clocks k ON k.run = r.id WHERE r.id = ?`, []any{&s.State, &s.WallTime}},
-		{`SELECT count(*), count(*) FILTER (WHERE state = 'done'),
-			count(*) FILTER (WHERE state IN ('failed', 'cancelled', 'refused'))
-			FROM workflows WHERE run = ? AND state <> 'continued'`,
-			[]any{&s.Workflows.Total, &s.Workflows.Succeeded, &s.Workflows.Failed}},
-		{`SELECT count(*), count(*) FILTER (WHERE state = 'done'), count(*) FILTER (WHERE state = 'failed'),
-			coalesce(sum(max(0, attempts - 1)), 0)
-			FROM tasks WHERE run = ? AND state <> 'continued'`,
-			[]any{&s.Tasks.Total, &s.Tasks.Succeeded, &s.Tasks.Failed, &s.Tasks.Retries}},
-		// A task without time has an attempt on no node. One that was reused is done and has no attempt.
-		{`SELECT count(*), count(*) FILTER (WHERE state = 'done'), count(*) FILTER (WHERE state = 'failed'),
-			coalesce(sum(max(0, attempts - 1)), 0)
-			FROM tasks WHERE run = ? AND state <> 'continued' AND coalesce(node, 0) >= 0
-			AND NOT (state = 'done' AND attempts = 0)`,
-			[]any{&s.Jobs.Total, &s.Jobs.Succeeded, &s.Jobs.Failed, &s.Jobs.Retries}},
-		{`SELECT CAST(total(ran_ns) AS INTEGER), CAST(total(ended_ns - queued_ns) AS INTEGER),
-			CAST(total(ran_ns) FILTER (WHERE outcome <> 'ok' AND kept IS NULL) AS INTEGER),
-			CAST(total(ended_ns - queued_ns) FILTER (WHERE outcome <> 'ok' AND kept IS NULL) AS INTEGER)
-			FROM attempts WHERE run = ? AND outcome IS NOT NULL`,
-			[]any{&s.JobTime, &s.SubmitTime, &s.Badput, &s.SubmitBadput}},
-	} {
-		if err := db.one(ctx, q.query, []any{id}, q.to...); err != nil {
-			return nil, err
-		}
-	}
-	for _, c := range []*WorkCounts{&s.Workflows, &s.Tasks, &s.Jobs} {
+	r.one(`SELECT r.state, coalesce(r.makespan_ns, k.at_ns - (SELECT min(arrived_ns) FROM workflows WHERE run = r.id))
+		FROM runs r LEFT JOIN clocks k ON k.run = r.id WHERE r.id = ?`, &s.State, &s.WallTime)
+	count := func(c *WorkCounts, attempts, from string) {
+		r.one(`SELECT count(*), count(*) FILTER (WHERE state = 'done'),
+			count(*) FILTER (WHERE state IN ('failed', 'cancelled', 'refused')),
+			coalesce(sum(max(0, `+attempts+` - 1)), 0) FROM `+from+` WHERE run = ? AND state <> 'continued'`,
+			&c.Total, &c.Succeeded, &c.Failed, &c.Retries)
 		c.Incomplete = c.Total - c.Succeeded - c.Failed
 	}
-	s.Transformations, err = RowsOf[Transformation](ctx, db, `SELECT t.kind, count(*), sum(a.outcome = 'ok'),
-		sum(a.outcome <> 'ok'), min(a.ran_ns), max(a.ran_ns),
-		sum(a.ran_ns) / count(*), sum(a.ran_ns)
+	count(&s.Workflows, "0", "workflows")
+	count(&s.Tasks, "attempts", "tasks")
+	// A task without time has an attempt on no node. One that was reused is done and has no attempt.
+	count(&s.Jobs, "attempts",
+		"(SELECT * FROM tasks WHERE coalesce(node, 0) >= 0 AND NOT (state = 'done' AND attempts = 0))")
+	r.one(`SELECT CAST(total(ran_ns) AS INTEGER), CAST(total(ended_ns - queued_ns) AS INTEGER),
+		CAST(total(ran_ns) FILTER (WHERE outcome <> 'ok' AND kept IS NULL) AS INTEGER),
+		CAST(total(ended_ns - queued_ns) FILTER (WHERE outcome <> 'ok' AND kept IS NULL) AS INTEGER)
+		FROM attempts WHERE run = ? AND outcome IS NOT NULL`, &s.JobTime, &s.SubmitTime, &s.Badput, &s.SubmitBadput)
+	into(r, &s.Transformations, `SELECT t.kind, count(*), sum(a.outcome = 'ok'), sum(a.outcome <> 'ok'), min(a.ran_ns),
+			max(a.ran_ns), sum(a.ran_ns) / count(*), sum(a.ran_ns)
 		FROM attempts a CROSS JOIN tasks t ON t.run = a.run AND t.task = a.task
 		WHERE a.run = ? AND a.outcome IS NOT NULL AND a.ran_ns IS NOT NULL AND a.node >= 0
-		GROUP BY t.kind ORDER BY t.kind`, id)
-	return s, err
+		GROUP BY t.kind ORDER BY t.kind`)
+	return s, r.err
 }
 
 // Blocked returns the tasks that depend on a task, directly or not, and are not done, as WORKFLOW/TASK in the order of
 // their numbers. The run is given as in Summary.
-func (db *DB) Blocked(ctx context.Context, run string, task int64) ([]string, error) {
-	id, _, err := db.find(ctx, run)
-	if err != nil {
-		return nil, err
-	}
-	return RowsOf[string](ctx, db, `WITH RECURSIVE of(run, child, parent) AS MATERIALIZED (
+func (db *DB) Blocked(ctx context.Context, run string, task int64) (all []string, err error) {
+	r, _ := db.ask(ctx, run)
+	into(r, &all, `WITH RECURSIVE of(run, child, parent) AS MATERIALIZED (
 			SELECT o.run, o.task, e.parent FROM tasks t JOIN tasks o ON o.run = t.run AND o.workflow = t.workflow
 			JOIN edges e ON e.run = o.run AND e.child = o.task WHERE t.run = ?1 AND t.task = ?2),
 		below(task) AS (SELECT child FROM of WHERE parent = ?2 UNION SELECT of.child FROM below b
 			JOIN of ON of.parent = b.task)
 		SELECT w.name || '/' || t.name FROM below b JOIN tasks t ON t.run = ?1 AND t.task = b.task
-		JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow WHERE t.state <> 'done' ORDER BY t.task`, id,
-		task)
+		JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow WHERE t.state <> 'done' ORDER BY t.task`, task)
+	return all, r.err
 }

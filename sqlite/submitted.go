@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -387,71 +386,43 @@ func (db *DB) Outcome(ctx context.Context, id int64) (*Outcome, error) {
 // OutcomeOf returns how a submission stands whose row was read just now.
 func (db *DB) OutcomeOf(ctx context.Context, s *Submitted) (*Outcome, error) {
 	o := &Outcome{Submitted: *s}
-	defer func() {
-		if s.State == Arrived {
-			return
+	if s.Workflow != planner.None {
+		const of = "(SELECT count(*) FROM tasks t WHERE t.run = w.run AND " + ofWorkflow + " AND t.state "
+		// t is the task of the submission, or the only one of its workflow.
+		if err := db.one(ctx, `SELECT iif(?3 < 0, w.state, t.state), iif(?3 < 0, w.tasks, 1),
+				CASE WHEN ?3 >= 0 THEN t.state = 'done' WHEN w.state = 'done' THEN w.tasks ELSE `+of+`= 'done') END,
+				CASE WHEN ?3 >= 0 THEN t.state IN ('failed', 'skipped') WHEN w.state = 'done' THEN 0
+					ELSE `+of+`IN ('failed', 'skipped')) END,
+				w.name, iif(?3 < 0, w.started_ns, t.queued_ns),
+				iif(?3 < 0 AND a.attempt IS NULL, w.ended_ns, t.ended_ns), a.exit_code, coalesce(a.outcome, ''),
+				coalesce(n.name, ''), coalesce(a.peak_memory_bytes, 0), coalesce(a.cpu_user_ns + a.cpu_system_ns, 0),
+				coalesce(a.signal, 0)
+			FROM runs r JOIN workflows w ON w.run = r.id AND w.workflow = ?2
+			LEFT JOIN tasks t ON t.run = r.id
+				AND t.task = CASE WHEN ?3 >= 0 THEN ?3 WHEN w.tasks = 1 THEN w.first_task END
+			LEFT JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt AND a.node >= 0
+			LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node WHERE r.name = ?1`, []any{s.Run, s.Workflow, s.Task},
+			&o.State, &o.Tasks, &o.Done, &o.Failed, &o.Flow, &o.Started, &o.Ended, &o.Exit, &o.Attempt.Outcome,
+			&o.Attempt.Node, &o.Attempt.Peak, &o.Attempt.CPU, &o.Attempt.Signal); err != nil {
+			return nil, err
 		}
+	}
+	if s.State != Arrived {
 		if o.State = s.State; o.Ended == nil {
 			o.Ended = s.settled()
 		}
-	}()
-	if s.Workflow == planner.None {
-		return o, nil
-	}
-	const of = "(SELECT count(*) FROM tasks t WHERE t.run = w.run AND " + ofWorkflow + " AND t.state "
-	query, args := "SELECT w.state, w.tasks, iif(w.state = 'done', w.tasks, "+of+"= 'done')), "+
-		"iif(w.state = 'done', 0, "+of+"IN ('failed', 'skipped'))), w.started_ns, "+
-		"w.ended_ns, NULL, w.name FROM workflows w JOIN runs r ON r.id = w.run WHERE r.name = ? AND w.workflow = ?",
-		[]any{s.Run, s.Workflow}
-	if s.Task != planner.None {
-		query, args = "SELECT t.state, 1, t.state = 'done', t.state IN ('failed', 'skipped'), "+
-			"t.queued_ns, t.ended_ns, (SELECT a.exit_code FROM attempts a WHERE a.run = t.run AND a.attempt = "+
-			"t.attempt), w.name FROM tasks t JOIN runs r ON r.id = t.run JOIN workflows w ON w.run = t.run AND "+
-			"w.workflow = t.workflow WHERE r.name = ? AND t.task = ?",
-			[]any{s.Run, s.Task}
-	}
-	if err := db.one(ctx, query, args, &o.State, &o.Tasks, &o.Done, &o.Failed, &o.Started, &o.Ended,
-		&o.Exit, &o.Flow); err != nil {
-		return nil, err
-	}
-	if o.Tasks != 1 {
-		return o, nil
-	}
-	task, args := "t.task = ?2", []any{s.Run, s.Task}
-	if s.Task == planner.None {
-		// The run is not that of t: SQLite would look at all tasks of that.
-		task = "t.task = (SELECT w.first_task FROM workflows w JOIN runs o ON o.id = w.run WHERE o.name = ?1 AND " +
-			"w.workflow = ?2)"
-		args[1] = s.Workflow
-	}
-	a := &o.Attempt
-	err := db.one(ctx, "SELECT coalesce(a.outcome, ''), n.name, coalesce(a.peak_memory_bytes, 0), "+
-		"coalesce(a.cpu_user_ns + a.cpu_system_ns, 0), coalesce(a.signal, 0), a.exit_code, t.ended_ns FROM tasks t "+
-		"JOIN runs r ON r.id = t.run JOIN attempts a ON a.run = t.run AND a.attempt = t.attempt "+
-		"JOIN nodes n ON n.run = a.run AND n.node = a.node WHERE r.name = ?1 AND "+task,
-		args, &a.Outcome, &a.Node, &a.Peak, &a.CPU, &a.Signal, &o.Exit, &o.Ended)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return nil, err
 	}
 	return o, nil
 }
 
-func encodeSubmissions(subs []executor.Submission) ([][]byte, error) {
-	blobs := make([][]byte, len(subs))
+func (db *DB) insertSubmissions(run int64, subs []executor.Submission) error {
 	for i := range subs {
-		var err error
-		if blobs[i], err = EncodeSubmission(&subs[i]); err != nil {
-			return nil, fmt.Errorf("submission %s: %w", subs[i].Name, err)
+		blob, err := EncodeSubmission(&subs[i])
+		if err != nil {
+			return fmt.Errorf("submission %s: %w", subs[i].Name, err)
 		}
-	}
-	return blobs, nil
-}
-
-func (db *DB) insertSubmissions(run int64, subs []executor.Submission, blobs [][]byte) error {
-	for i := range subs {
 		if err := db.exec("INSERT INTO submissions(run, position, at_ns, name, definition) VALUES (?, ?, ?, ?, ?)", run,
-			i,
-			subs[i].At, subs[i].Name, blobs[i]); err != nil {
+			i, subs[i].At, subs[i].Name, blob); err != nil {
 			return err
 		}
 	}

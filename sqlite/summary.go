@@ -313,23 +313,19 @@ func (db *DB) Summary(ctx context.Context, run string) (*Summary, error) {
 // SummaryWithin is Summary that is brief about a run with more tasks than most, if these are rows of their own: parts
 // that take longer with more tasks are left out.
 func (db *DB) SummaryWithin(ctx context.Context, run string, most int) (*Summary, error) {
-	id, name, err := db.find(ctx, run)
-	if err != nil {
-		return nil, err
-	}
+	r, name := db.ask(ctx, run)
 	s := &Summary{Log: db.path, Outcomes: []Count{}, Preemptions: []Preemptions{}, WorkflowRow: []WorkflowSummary{},
 		Deadlines: []DeadlineSummary{}, Remappings: []Count{}, Kinds: []KindSummary{}, Nodes: []NodeSummary{},
 		Estimates: []EstimateSummary{},
 		Failures:  []Failure{}, Doubts: []Failure{}, Warnings: []Warning{}, Metrics: map[string]float64{}}
-	r := &reading{ctx: ctx, db: db, run: id}
-	if s.Overview, err = db.overview(ctx, id); err != nil {
-		return nil, err
+	if r.err == nil {
+		s.Overview, r.err = db.overview(ctx, r.run)
 	}
 	r.one("SELECT seed, time_scale, size_scale FROM runs WHERE id = ?1", &s.Seed, &s.TimeScale, &s.SizeScale)
 	into(r, &s.Warnings, "SELECT rule, message, count FROM warnings WHERE run = ?1 ORDER BY rowid")
 	into(r, &s.Policies, "SELECT 0 AS seq, 0, settings ->> '$.policy' FROM runs WHERE id = ?1 AND EXISTS (SELECT 1 "+
 		"FROM policies WHERE run = ?1) UNION ALL SELECT seq, at_ns, policy FROM policies WHERE run = ?1 ORDER BY seq")
-	if s.Brief = s.Tasks > most; s.Brief {
+	if s.Brief = s.Tasks > most; s.Brief || r.err != nil {
 		return s, r.err
 	}
 	r.one(`SELECT count(*), coalesce(sum(body ->> 'took_ns'), 0) FROM events WHERE run = ? AND kind = 9`, &s.Rounds,
@@ -365,7 +361,8 @@ func (db *DB) SummaryWithin(ctx context.Context, run string, most int) (*Summary
 	if r.err != nil {
 		return nil, r.err
 	}
-	if s.Images, err = db.images(ctx, id); err != nil {
+	var err error
+	if s.Images, err = db.images(ctx, r.run); err != nil {
 		return nil, err
 	}
 	if s.Predictions, err = db.Predictions(ctx, name); err != nil {
@@ -386,6 +383,13 @@ type reading struct {
 	db  *DB
 	run int64
 	err error
+}
+
+// ask begins to ask about a run, given as in Summary.
+func (db *DB) ask(ctx context.Context, run string) (r *reading, name string) {
+	r = &reading{ctx: ctx, db: db}
+	r.run, name, r.err = db.find(ctx, run)
+	return r, name
 }
 
 // one reads a query that has one row.
@@ -471,10 +475,8 @@ type PolicyChange struct {
 }
 
 // Policies returns the changes of the policy of a run, in order. The run is given as in Summary.
-func (db *DB) Policies(ctx context.Context, run string) ([]PolicyChange, error) {
-	id, _, err := db.find(ctx, run)
-	if err != nil {
-		return nil, err
-	}
-	return RowsOf[PolicyChange](ctx, db, "SELECT seq, at_ns, policy FROM policies WHERE run = ? ORDER BY seq", id)
+func (db *DB) Policies(ctx context.Context, run string) (all []PolicyChange, err error) {
+	r, _ := db.ask(ctx, run)
+	into(r, &all, "SELECT seq, at_ns, policy FROM policies WHERE run = ? ORDER BY seq")
+	return all, r.err
 }

@@ -3,9 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"gantry/planner"
@@ -179,52 +177,36 @@ func (e *UnknownTaskError) Error() string {
 
 // findTask finds a task by name, by WORKFLOW/NAME, or by #ID.
 func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, error) {
-	if digits, ok := strings.CutPrefix(name, "#"); ok {
-		if n, err := strconv.ParseInt(digits, 10, 32); err == nil {
-			var have bool
-			if err := db.one(ctx, "SELECT count(*) FROM tasks WHERE run = ? AND task = ?", []any{id, n},
-				&have); err != nil {
-				return 0, err
-			} else if have {
-				return n, nil
-			}
-		}
-	}
 	const query = "SELECT t.task, w.name || '/' || t.name FROM tasks t JOIN workflows w ON w.run = t.run AND " +
-		"w.workflow = t.workflow WHERE t.run = ? AND t.state <> 'continued' AND "
+		"w.workflow = t.workflow WHERE t.run = ?1 AND t.state <> 'continued' AND "
 	type match struct {
 		ID   int64
 		Name string
 	}
 	unknown := &UnknownTaskError{Run: run, Name: name}
-	for i := range name { // a workflow and its tasks are found without a look at the others
-		if name[i] != '/' {
+	for i, by := range [...]string{
+		"SELECT task, name FROM tasks WHERE run = ?1 AND task = CAST(substr(?2, 2) AS INTEGER) AND '#' || task = ?2",
+		// A workflow and its tasks are found without a look at the others.
+		"SELECT t.task, t.name FROM workflows w INDEXED BY workflows_by_name CROSS JOIN tasks t ON t.run = ?1 AND " +
+			ofWorkflow + " WHERE w.run = ?1 AND substr(?2, 1, length(w.name) + 1) = w.name || '/' AND " +
+			"t.name = substr(?2, length(w.name) + 2) AND t.state <> 'continued'",
+		query + "(t.name = ?2 OR w.name || '/' || t.name = ?2)",
+		query + "(lower(t.kind) = lower(?2) OR lower(w.name || '/' || t.kind) = lower(?2)) ORDER BY t.task",
+		query + "instr(lower(t.name), lower(?2)) > 0 ORDER BY t.task"} {
+		matches, err := RowsOf[match](ctx, db, by, id, name)
+		if err != nil {
+			return 0, err
+		}
+		if len(matches) == 1 && i < 4 {
+			return matches[0].ID, nil
+		}
+		if i < 2 {
 			continue
-		}
-		matches, err := RowsOf[match](ctx, db, "SELECT t.task, ?2 FROM workflows w INDEXED BY workflows_by_name "+
-			"CROSS JOIN tasks t ON t.run = ?1 AND "+ofWorkflow+" "+
-			"WHERE w.run = ?1 AND w.name = ?2 AND t.name = ?3 AND t.state <> 'continued'", id, name[:i], name[i+1:])
-		if err != nil {
-			return 0, err
-		}
-		if len(matches) == 1 {
-			return matches[0].ID, nil
-		}
-	}
-	for i, by := range []string{"(t.name = ?2 OR w.name || '/' || t.name = ?2)",
-		"(lower(t.kind) = lower(?2) OR lower(w.name || '/' || t.kind) = lower(?2)) ORDER BY t.task",
-		"instr(lower(t.name), lower(?2)) > 0 ORDER BY t.task"} {
-		matches, err := RowsOf[match](ctx, db, strings.Replace(query, "?", "?1", 1)+by, id, name)
-		if err != nil {
-			return 0, err
-		}
-		if len(matches) == 1 && i < 2 {
-			return matches[0].ID, nil
 		}
 		for _, m := range matches {
 			unknown.Like = append(unknown.Like, m.Name)
 		}
-		if unknown.Several, unknown.Kind = i == 0, i == 1; len(matches) > 0 {
+		if unknown.Several, unknown.Kind = i == 2, i == 3; len(matches) > 0 {
 			return 0, unknown
 		}
 	}
@@ -237,7 +219,7 @@ func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, 
 		unknown.Like, unknown.Near = []string{near}, true
 		return 0, unknown
 	}
-	matches, err := RowsOf[match](ctx, db, query+"1 ORDER BY t.task LIMIT 100", id)
+	matches, err := RowsOf[match](ctx, db, query+"TRUE ORDER BY t.task LIMIT 100", id)
 	for _, m := range matches {
 		unknown.Like = append(unknown.Like, m.Name)
 	}
@@ -401,30 +383,15 @@ const mostLookedAt = 100_000
 // latestAt returns the numbers of the latest attempts of a run at an instant: so many, or all of a shorter run.
 // Attempts are numbered in the order of time.
 func (db *DB) latestAt(ctx context.Context, run int64, at Span) (from, to int64, err error) {
-	var last int64
-	if err := db.one(ctx, "SELECT coalesce(max(attempt), 0) FROM attempts WHERE run = ?", []any{run},
-		&last); err != nil {
-		return 0, 0, err
-	}
-	if last < mostLookedAt {
-		return 0, last, nil
-	}
-	low, high := int64(0), last+1
-	for low < high {
-		middle := (low + high) / 2
-		var later bool
-		err := db.one(ctx, "SELECT queued_ns > ? FROM attempts WHERE run = ? AND attempt >= ? AND queued_ns IS NOT "+
-			"NULL ORDER BY attempt LIMIT 1", []any{int64(at), run, middle}, &later)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return 0, 0, err
-		}
-		if later || err != nil {
-			high = middle
-		} else {
-			low = middle + 1
-		}
-	}
-	return max(0, low-mostLookedAt), low, nil
+	const later = `coalesce((SELECT a.queued_ns > ?2 FROM attempts a WHERE a.run = ?1 AND a.attempt >= (low + high) / 2
+		AND a.queued_ns IS NOT NULL ORDER BY a.attempt LIMIT 1), 1)`
+	err = db.one(ctx, `WITH RECURSIVE half(low, high) AS (
+			SELECT iif(n < ?3, n, 0), iif(n < ?3, n, n + 1)
+			FROM (SELECT coalesce(max(attempt), 0) AS n FROM attempts WHERE run = ?1)
+			UNION ALL SELECT iif(`+later+`, low, (low + high) / 2 + 1), iif(`+later+`, (low + high) / 2, high)
+			FROM half WHERE low < high)
+		SELECT max(0, low - ?3), low FROM half WHERE low >= high`, []any{run, int64(at), mostLookedAt}, &from, &to)
+	return from, to, err
 }
 
 // maxTaskNames bounds TaskNames.
@@ -432,15 +399,13 @@ const maxTaskNames = 1000
 
 // TaskNames lists how tasks of a run may be named: by their names in the trace if the run has one workflow, else as
 // WORKFLOW/NAME. Of many it has the first.
-func (db *DB) TaskNames(ctx context.Context, run string) ([]string, error) {
-	id, _, err := db.find(ctx, run)
-	if err != nil {
-		return nil, err
-	}
-	return RowsOf[string](ctx, db, `SELECT iif((SELECT count(*) FROM workflows
+func (db *DB) TaskNames(ctx context.Context, run string) (all []string, err error) {
+	r, _ := db.ask(ctx, run)
+	into(r, &all, `SELECT iif((SELECT count(*) FROM workflows
 			WHERE run = t.run AND state <> 'continued') = 1, t.name, w.name || '/' || t.name)
 		FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow
-		WHERE t.run = ? AND t.state <> 'continued' ORDER BY t.task LIMIT ?`, id, maxTaskNames)
+		WHERE t.run = ? AND t.state <> 'continued' ORDER BY t.task LIMIT ?`, maxTaskNames)
+	return all, r.err
 }
 
 // TaskRow is how a task of a run stands. Nil is not known, or not yet.

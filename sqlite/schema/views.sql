@@ -197,19 +197,14 @@ JOIN workflows w ON w.run = r.id AND w.workflow = f.workflow
 JOIN nodes n ON n.run = r.id AND n.node = p.node;
 
 CREATE VIEW v_locality AS
-SELECT r.name AS run, w.name AS workflow, w.tenant, json_extract(k.value, '$[1]') AS attempts, json_extract(k.value, '$[2]') / 1e6 AS input_mb,
-  json_extract(k.value, '$[3]') / 1e6 AS local_mb, json_extract(k.value, '$[4]') / 1e6 AS copied_mb,
-  100.0 * json_extract(k.value, '$[3]') / nullif(json_extract(k.value, '$[2]'), 0) AS local_pct
-FROM runs r CROSS JOIN json_each((
-  SELECT json_group_array(json_array(y.workflow, y.attempts, y.input, y.local, y.copied)) FROM (
-    SELECT x.workflow, count(*) AS attempts, sum(x.input_bytes) AS input,
-      coalesce(sum(x.input_bytes - x.copied_bytes), 0) AS local, coalesce(sum(x.copied_bytes), 0) AS copied
-    FROM (
-      SELECT t.workflow, a.input_bytes, a.copied_bytes FROM attempts a CROSS JOIN tasks t ON t.run = a.run AND t.task = a.task
-      WHERE a.run = r.id AND a.started_ns IS NOT NULL AND a.input_bytes IS NOT NULL
-    ) x GROUP BY x.workflow
-  ) y)) k
-CROSS JOIN workflows w ON w.run = r.id AND w.workflow = json_extract(k.value, '$[0]');
+SELECT x.run, w.name AS workflow, w.tenant, x.attempts, x.input / 1e6 AS input_mb, x.local / 1e6 AS local_mb, x.copied / 1e6 AS copied_mb,
+  100.0 * x.local / nullif(x.input, 0) AS local_pct
+FROM (
+  SELECT r.name AS run, r.id, t.workflow, count(*) AS attempts, sum(a.input_bytes) AS input,
+    coalesce(sum(a.input_bytes - a.copied_bytes), 0) AS local, coalesce(sum(a.copied_bytes), 0) AS copied
+  FROM runs r CROSS JOIN attempts a ON a.run = r.id AND a.started_ns IS NOT NULL AND a.input_bytes IS NOT NULL
+  CROSS JOIN tasks t ON t.run = a.run AND t.task = a.task GROUP BY r.name, t.workflow
+) x JOIN workflows w ON w.run = x.id AND w.workflow = x.workflow;
 
 CREATE VIEW edges AS
 SELECT t.run, t.task AS child, p.value AS parent FROM tasks t, json_each(t.parents) p;
