@@ -38,6 +38,7 @@ type both struct {
 func (b *both) Append(ctx context.Context, more executor.Batch) error {
 	b.gathered.Events = append(b.gathered.Events, more.Events...)
 	b.gathered.Admissions = append(b.gathered.Admissions, more.Admissions...)
+	b.gathered.Failed = append(b.gathered.Failed, more.Failed...)
 	if len(b.gathered.Events) < 500 {
 		return nil
 	}
@@ -196,6 +197,29 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 				t.Errorf("summaries:\n%s\n%s", summaries[0], summaries[1])
 			}
 		})
+	}
+}
+
+// The rows of a workflow that failed come with its end, as those of one that succeeded do.
+func TestAFailedWorkflowOfASimulationHasItsRows(t *testing.T) {
+	path := filepath.Join(t.TempDir(), sqlite.FileName)
+	run, err := open(t, path, sqlite.Bulk).CreateRun(t.Context(), logtest.Info("calm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := logtest.Admission("w", []string{"a", "b"}, [][]int32{nil, {0}})
+	if err := run.Append(t.Context(), executor.Batch{Events: []planner.Event{{Seq: 1, Body: &a.Arrived},
+		{Seq: 2, Body: &planner.PlanCommitted{Orders: []planner.Order{{Kind: planner.OrderStart, Try: 1}}}},
+		{Seq: 3, At: 5, Body: &planner.AttemptExited{Outcome: planner.ExitCode, Usage: planner.Usage{Ended: 5}}}},
+		Admissions: []*executor.Admission{a}, Failed: []planner.WorkflowID{0}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Replay(t.Context(), func(planner.Event, *executor.Admission) error { return nil }); err != nil {
+		t.Fatal(err) // it flushes
+	}
+	if got := rowsOf(t, path, "SELECT group_concat(t.state), w.state, w.ended_ns FROM workflows w JOIN tasks t "+
+		"USING (run, workflow)"); fmt.Sprint(got) != "[[failed,skipped failed 5]]" {
+		t.Error(got)
 	}
 }
 

@@ -40,7 +40,7 @@ func numbersTo[T any](to *jsontext.Encoder, x T) error {
 	for len(n) > 0 && n[len(n)-1] == 0 {
 		n = n[:len(n)-1]
 	}
-	return json.MarshalEncode(to, n)
+	return to.WriteValue(appendList(to.AvailableBuffer(), n))
 }
 
 // numbersFrom reads the numbers of numbersTo.

@@ -255,7 +255,6 @@ func (p *projection) arrived(a *executor.Admission, definition []byte) error {
 func (p *projection) add(f *flow, a *executor.Admission) error {
 	p.touchFlow(f)
 	f.left += len(a.Tasks)
-	f.tasks, f.fresh = slices.Grow(f.tasks, len(a.Tasks)), slices.Grow(f.fresh, len(a.Tasks))
 	tasks := make([]task, len(a.Tasks))
 	for i := range tasks {
 		t, of := &tasks[i], &a.Arrived.Tasks[i]
@@ -374,7 +373,7 @@ func (p *projection) exited(ev *planner.Event, b *planner.AttemptExited) error {
 	if end == unit.Never {
 		end = ev.At
 	}
-	p.last = later(p.last, end) // as workflows count it: a run lasts as long as the last of them
+	p.last = latest(p.last, end) // as workflows count it: a run lasts as long as the last of them
 	x.exit = b
 	p.tally(x)
 	if err := p.vacated(ev, x); err != nil {
@@ -387,7 +386,7 @@ func (p *projection) exited(ev *planner.Event, b *planner.AttemptExited) error {
 	if t == nil {
 		return nil
 	}
-	t.flow.last = later(t.flow.last, end)
+	t.flow.last = latest(t.flow.last, end)
 	switch {
 	case b.Outcome == planner.OK:
 		p.done(t, end)
@@ -463,8 +462,8 @@ func (p *projection) drop(f *flow) {
 	}
 }
 
-// later is the later one of two instants; unit.Never is none.
-func later(a, b planner.Time) planner.Time {
+// latest is the later one of two instants; unit.Never is none.
+func latest(a, b planner.Time) planner.Time {
 	if a == unit.Never || b > a {
 		return b
 	}
@@ -519,7 +518,7 @@ func (p *projection) reused(ev *planner.Event, b *planner.TaskReused) error {
 		t.last = b.Attempt
 	}
 	t.flow.begins(ev.At)
-	p.last, t.flow.last = later(p.last, ev.At), later(t.flow.last, ev.At)
+	p.last, t.flow.last = latest(p.last, ev.At), latest(t.flow.last, ev.At)
 	p.done(t, ev.At)
 	return p.out.addReused(ev, b)
 }

@@ -309,11 +309,18 @@ func listOf[I ~int32](ids []I) driver.Value {
 	if len(ids) == 0 {
 		return nil
 	}
-	buf := make([]byte, 0, 8*len(ids)+2)
-	for i, id := range ids {
-		buf = strconv.AppendInt(append(buf, "[,"[min(i, 1)]), int64(id), 10)
+	return string(appendList(make([]byte, 0, 8*len(ids)+2), ids))
+}
+
+func appendList[I ~int32 | ~int64](to []byte, numbers []I) []byte {
+	to = append(to, '[')
+	for i, n := range numbers {
+		if i > 0 {
+			to = append(to, ',')
+		}
+		to = strconv.AppendInt(to, int64(n), 10)
 	}
-	return string(append(buf, ']'))
+	return append(to, ']')
 }
 
 // known is NULL for an unknown number.

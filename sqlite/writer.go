@@ -100,26 +100,23 @@ type bulk struct {
 	// written is the end of the batch that is being written; nil: there is none. There is one at most: waiting batches
 	// cost the collector work.
 	written chan error
-	events  []planner.Event // of that batch: memory that is used again
-	err     error           // the first one: nothing is written after it
+	err     error // the first one: nothing is written after it
 }
 
 // keep encodes a batch and writes it.
 func (b *bulk) keep(batch executor.Batch) error {
 	encoded, err := encode(batch)
 	if err == nil {
-		err = b.db.transact(func() error { return b.append(encoded, nil) })
+		err = b.db.transact(func() error { return b.append(encoded, batch.Failed) })
 	}
 	return err
 }
 
 // gather takes a batch. An error may be that of an earlier one.
 func (b *bulk) gather(more executor.Batch) error {
-	if n := len(b.gathered.Events) + len(more.Events); n > 1024 && n > cap(b.gathered.Events) {
-		b.gathered.Events = slices.Grow(b.gathered.Events, bulkEvents) // at once
-	}
 	b.gathered.Events = append(b.gathered.Events, more.Events...)
 	b.gathered.Admissions = append(b.gathered.Admissions, more.Admissions...)
+	b.gathered.Failed = append(b.gathered.Failed, more.Failed...)
 	large := slices.ContainsFunc(more.Admissions, func(a *executor.Admission) bool {
 		return len(a.Tasks) > definitionLarge // its trace leaves memory before it is planned
 	})
@@ -135,12 +132,11 @@ func (b *bulk) gather(more executor.Batch) error {
 // pass has what was gathered written, once the batch before is.
 func (b *bulk) pass() {
 	b.wait()
-	if len(b.gathered.Events) == 0 || b.err != nil {
+	if len(b.gathered.Events)+len(b.gathered.Failed) == 0 || b.err != nil {
 		return
 	}
 	batch := b.gathered
-	b.gathered, b.events = executor.Batch{Events: emptied(b.events)}, batch.Events
-	b.written = make(chan error, 1)
+	b.gathered, b.written = executor.Batch{}, make(chan error, 1)
 	go func() { b.written <- b.keep(batch) }()
 }
 

@@ -108,30 +108,43 @@ func rewrite(ctx context.Context, from, to string) error {
 		return err
 	}
 	defer second.Close()
-	type run struct {
-		Name  string
-		State sqlite.State
-	}
-	all, err := sqlite.RowsOf[run](ctx, log,
-		"SELECT name, state FROM runs WHERE runtime <> 'sim' OR state <> 'running'")
-	for _, r := range all {
-		info, failed := log.Info(ctx, r.Name)
-		var again *sqlite.Run
-		if failed == nil {
-			again, failed = second.CreateRun(ctx, info)
-		}
-		if failed == nil {
-			failed = errors.Join(log.Events(ctx, r.Name, func(e planner.Event, a *executor.Admission) error {
-				b := executor.Batch{Events: []planner.Event{e}}
-				if a != nil {
-					b.Admissions = []*executor.Admission{a}
-				}
-				return again.Append(ctx, b)
-			}), again.Finish(ctx, r.State, 0))
-		}
-		if failed != nil {
-			err = errors.Join(err, fmt.Errorf("run %s: %w", r.Name, failed))
+	runs, err := sqlite.RowsOf[string](ctx, log, "SELECT name FROM runs WHERE runtime <> 'sim' OR state <> 'running'")
+	errs := []error{err}
+	for _, run := range runs {
+		if err := rewriteRun(ctx, log, second, run); err != nil {
+			errs = append(errs, fmt.Errorf("run %s: %w", run, err))
 		}
 	}
-	return err
+	return errors.Join(errs...)
+}
+
+func rewriteRun(ctx context.Context, from, to *sqlite.DB, run string) error {
+	info, err := from.Info(ctx, run)
+	if err != nil {
+		return err
+	}
+	state, err := from.State(ctx, run)
+	if err != nil {
+		return err
+	}
+	ended, err := sqlite.RowsOf[planner.WorkflowID](ctx, from, "SELECT w.workflow FROM runs r JOIN workflows w ON "+
+		"w.run = r.id AND w.state IN ('failed', 'cancelled', 'refused') WHERE r.name = ?", run) // no event says that
+	if err != nil {
+		return err
+	}
+	again, err := to.CreateRun(ctx, info)
+	if err != nil {
+		return err
+	}
+	err = from.Events(ctx, run, func(e planner.Event, a *executor.Admission) error {
+		b := executor.Batch{Events: []planner.Event{e}}
+		if a != nil {
+			b.Admissions = []*executor.Admission{a}
+		}
+		return again.Append(ctx, b)
+	})
+	if err == nil {
+		err = again.Append(ctx, executor.Batch{Failed: ended})
+	}
+	return errors.Join(err, again.Finish(ctx, state, 0))
 }
