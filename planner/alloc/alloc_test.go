@@ -69,6 +69,20 @@ func TestAsManyTasksWaitForOneBusyNodeAsMay(t *testing.T) {
 		n1 abb`)
 }
 
+// A task outlasts its estimate on the fast node: b waits for it all the time, unless such a node is left out.
+func TestOverrunsMayBeIgnored(t *testing.T) {
+	const scenario = `
+		nodes 1 1*4
+		A    a=4(16)
+		B @2 b=8`
+	run(t, "owm", scenario, `
+		n0
+		n1 aaaabb`)
+	run(t, "owm:overrun=ignored", scenario, `
+		n0 ..bbbbbbbb
+		n1 aaaa`)
+}
+
 // J2 waits for the whole cluster. EASY lets J3 pass it only if that delays it by nothing.
 func TestRigidBackfills(t *testing.T) {
 	const scenario = `

@@ -14,6 +14,8 @@ import (
 type BusyFinishesFirst struct {
 	// Waiters is how many tasks may wait for one busy node in a round; 0: any number.
 	Waiters int
+	// Ignore lets nobody wait for a task that outlasts its estimate; without it such a task counts as ending now.
+	Ignore  bool
 	waiting map[planner.NodeID]int
 	full    bool // the chosen node has as many since it was chosen
 
@@ -68,7 +70,7 @@ func (b *BusyFinishesFirst) first(c *planner.Cycle, need unit.Vector) (planner.N
 		for n := range c.NodeCount() {
 			soonest := unit.Never // no room before
 			for _, a := range c.Active(n) {
-				soonest = min(soonest, max(c.Attempt(a).Until, c.Now()))
+				soonest = min(soonest, b.end(c, a))
 			}
 			b.consider(c, n, soonest)
 		}
@@ -127,14 +129,21 @@ func (b *BusyFinishesFirst) consider(c *planner.Cycle, n planner.NodeID, soonest
 	}
 }
 
-// room returns when n is estimated to have room for need: as its tasks end, each when it was planned to end, or now if
-// that is past.
+// end returns when an attempt is estimated to end: when it was planned to, or, if that is past, now or never.
+func (b *BusyFinishesFirst) end(c *planner.Cycle, a planner.AttemptID) planner.Time {
+	until := c.Attempt(a).Until
+	if b.Ignore && until < c.Now() {
+		return unit.Never
+	}
+	return max(until, c.Now())
+}
+
+// room returns when n is estimated to have room for need, as its tasks end.
 func (b *BusyFinishesFirst) room(c *planner.Cycle, n planner.NodeID, need unit.Vector) planner.Time {
 	r := &b.planned
 	r.ends = r.ends[:0]
 	for _, a := range c.Active(n) {
-		att := c.Attempt(a)
-		r.ends = append(r.ends, release{max(att.Until, c.Now()), att.Hold})
+		r.ends = append(r.ends, release{b.end(c, a), c.Attempt(a).Hold})
 	}
 	r.ends = append(r.ends, b.starting[n]...)
 	slices.SortFunc(r.ends, byEnd)

@@ -64,7 +64,9 @@ func dynamic() []Row {
 				"which of the workflows' tasks comes first: the lowest rank, as in the original, or the highest, as " +
 					"the text of the 2018 paper says"},
 				{"wait", []string{"any", "one", "1..1000000"}, "how many tasks may wait for a busy node in a round: " +
-					"any number, as neither paper bounds them, or so many; others take the next busy node, or start"}},
+					"any number, as neither paper bounds them, or so many; others take the next busy node, or start"},
+				{"overrun", []string{"now", "ignored"}, "a task that outlasts its estimate is expected to end now, " +
+					"or its node is no busy node to wait for"}},
 			New: func(p Params) planner.Policy {
 				ranks := &rank.Upward{AverageSpeed: true}
 				q := &order.Joint{Ranks: ranks, Key: byRank(ranks), Largest: p["order"] == "highest"}
@@ -72,7 +74,7 @@ func dynamic() []Row {
 				if p["wait"] != "any" && p["wait"] != "one" {
 					waiters = int(p.Number("wait"))
 				}
-				rule := alloc.BusyFinishesFirst{Waiters: waiters}
+				rule := alloc.BusyFinishesFirst{Waiters: waiters, Ignore: p["overrun"] == "ignored"}
 				return &planner.Pipeline[alloc.Postponer]{
 					Retain: retain.Drop{Requeue: q}, Queue: q, Allocate: &alloc.Postponing{Rule: rule},
 				}

@@ -467,7 +467,10 @@ func (s *flowSystem) greedy(choose func(eligible [][]*flowTask) *flowTask, waits
 
 // busyFinishesFirst is the rule of OWM: where all processors with room have one speed, is the one without that has room
 // first, the fastest of equals, estimated to finish the task earlier?
-func (s *flowSystem) busyFinishesFirst(j *flowTask) bool {
+func (s *flowSystem) busyFinishesFirst(j *flowTask) bool { return s.finishesFirst(j, false) }
+
+// finishesFirst may leave out tasks that outlast their estimates: their nodes have no room.
+func (s *flowSystem) finishesFirst(j *flowTask, ignored bool) bool {
 	idle, busy, from := s.fastest(j), -1, unit.Never
 	for n, free := range s.free {
 		if fits(j.need, free) {
@@ -482,13 +485,18 @@ func (s *flowSystem) busyFinishesFirst(j *flowTask) bool {
 				ends = append(ends, a)
 			}
 		}
-		at := func(a *flowTask) unit.Time { return max(s.now, a.till) }
+		at := func(a *flowTask) unit.Time {
+			if ignored && a.till < s.now {
+				return unit.Never
+			}
+			return max(s.now, a.till)
+		}
 		slices.SortStableFunc(ends, func(a, b *flowTask) int { return cmp.Compare(at(a), at(b)) })
 		for _, a := range ends { // a node that is too small has none left and no room
 			if free[0], free[1] = free[0]+a.need[0], free[1]+a.need[1]; !fits(j.need, free) {
 				continue
 			}
-			if at(a) < from || at(a) == from && s.in.Nodes[n].Speed > s.in.Nodes[busy].Speed {
+			if at(a) < from || busy >= 0 && at(a) == from && s.in.Nodes[n].Speed > s.in.Nodes[busy].Speed {
 				busy, from = n, at(a)
 			}
 			break
@@ -579,6 +587,14 @@ var onlineOracles = map[string]func(in Instance) []Stay{
 			s.greedy(func(e [][]*flowTask) *flowTask {
 				return firstOf(e, false, func(j *flowTask) *big.Rat { return j.rank })
 			}, s.busyFinishesFirst)
+		})
+	},
+	"owm:overrun=ignored": func(in Instance) []Stay {
+		s := newFlowSystem(in, true)
+		return s.simulate(func(bool) {
+			s.greedy(func(e [][]*flowTask) *flowTask {
+				return firstOf(e, false, func(j *flowTask) *big.Rat { return j.rank })
+			}, func(j *flowTask) bool { return s.finishesFirst(j, true) })
 		})
 	},
 	"owm:order=highest": func(in Instance) []Stay {
@@ -918,7 +934,8 @@ func earliestDue(in Instance) []Stay {
 // Where copies overlap other work, a node that is promised to a task which waits for them is idle for no task that
 // would run into that; other idle nodes are tried, and nobody overtakes who was chosen before.
 func TestOverlappedCopiesAgainstTheOracle(t *testing.T) {
-	for _, spec := range []string{"gbf:pick=first", "cpp", "owm", "owm:order=highest", "fdws", "hr", "fwp:m=4", "edf"} {
+	for _, spec := range []string{"gbf:pick=first", "cpp", "owm", "owm:order=highest", "owm:overrun=ignored", "fdws",
+		"hr", "fwp:m=4", "edf"} {
 		t.Run(spec, func(t *testing.T) {
 			t.Parallel()
 			oracle := onlineOracles[spec]

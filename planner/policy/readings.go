@@ -10,7 +10,8 @@ var readings = map[string][]string{
 		"Between workflows, the lowest rank comes first, as in the original and in RANK_HYBD. The text of the 2018 " +
 			"paper says the highest (order=highest). examples/experiments/owm-order.yaml compares the two.",
 		"Of busy nodes that become idle together, the fastest counts, then the lowest id; the paper says the first. " +
-			"A task that runs longer than estimated counts as ending now.",
+			"A task that runs longer than estimated counts as ending now; with overrun=ignored nobody waits for its " +
+			"node.",
 		"A task that waits for a busy node keeps its whole workflow waiting until the next round.",
 		"On nodes with several cores, a node is busy that has no room for the task, until enough of its tasks are " +
 			"estimated to have ended. Copies count on both sides. A node that is only promised is neither idle nor " +

@@ -1,8 +1,13 @@
 package main
 
 import (
+	"bytes"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"gantry/sqlite/report/study"
@@ -66,6 +71,45 @@ func TestFiguresAreFound(t *testing.T) {
 	} {
 		if got := shows(c.text, c.n); got != c.want {
 			t.Errorf("%q shows %s: %v", c.text, c.n, got)
+		}
+	}
+}
+
+// The appendix for reviewers names code and tests that are there.
+func TestTheAppendixNamesWhatIsThere(t *testing.T) {
+	t.Chdir("../..")
+	text, err := os.ReadFile("examples/experiments/ARTEFACT.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tests bytes.Buffer
+	err = filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		tests.Write(source)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "## Where things are")
+	table, _, _ = strings.Cut(table, "\n## ")
+	names := regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(table, -1)
+	if len(names) < 100 {
+		t.Errorf("only %d names", len(names))
+	}
+	for _, m := range names {
+		switch name := m[1]; {
+		case strings.HasPrefix(name, "Test"):
+			if !bytes.Contains(tests.Bytes(), []byte("\nfunc "+name+"(")) {
+				t.Errorf("there is no %s", name)
+			}
+		case strings.Contains(name, "/"):
+			if _, err := os.Stat(name); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 }
