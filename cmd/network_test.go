@@ -236,6 +236,12 @@ func TestANetworkOutlivesGantry(t *testing.T) {
 	id := strings.TrimSpace(expect(t, exitOK, nil, "sbatch", "--parsable", "--wrap", fmt.Sprintf(
 		": >begun; until [ -e go ]; do sleep 0.1; done; nc -w 9 %s %s </dev/null >got", host, port)))
 	waitForFile(t, "begun")
+	for at := range helpers(t) { // their work is that of the task
+		if group, _ := os.ReadFile(filepath.Join(filepath.Dir(at), "cgroup")); !before[at] &&
+			!strings.Contains(string(group), "/net-") {
+			t.Errorf("%s is in the control groups\n%s", at, group)
+		}
+	}
 	server.kill()
 	if err := os.WriteFile("go", nil, 0o644); err != nil {
 		t.Fatal(err)

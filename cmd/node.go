@@ -36,6 +36,7 @@ has described it in the directory of the run.`,
 			&cli.StringFlag{Name: "step", Usage: "`NAME` of this job step"},
 			&cli.BoolFlag{Name: "bundle", Usage: "run the containers that standard input names, too"},
 			&cli.StringFlag{Name: "report", Usage: "describe the node in `FILE`"},
+			&cli.BoolFlag{Name: "network", Usage: "tasks need a network"},
 			&cli.StringFlag{Name: "images", Usage: "fetch the images of a `LIST`"},
 			&cli.StringFlag{Name: "pull", Usage: "pull images `WHEN`"},
 			&cli.BoolFlag{Name: "probe", Usage: "with --report: try which limits hold"},
@@ -147,6 +148,9 @@ func checkNode(c *cli.Context) error {
 		}
 		host, err := e.Host(c.Context)
 		e.Close()
+		if err == nil && c.Bool("network") && host.NoNetwork != "" {
+			err = errors.New("--network: " + host.NoNetwork)
+		}
 		if err != nil {
 			why = append(why, err.Error())
 			continue

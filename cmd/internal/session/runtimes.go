@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	release "gantry"
@@ -252,7 +251,7 @@ func newContainers(ctx context.Context, s *Session, o opening, open openEngine) 
 		Version: release.Build(), Seed: s.Set.Seed,
 		Starts: s.Set.Starts, Ahead: s.Set.Ahead, Grace: s.Set.Grace, MaxOutput: s.Set.MaxOutput, Disk: s.Set.Disk,
 		Tmp: s.Set.Tmp, CDI: s.Set.CDI, GPUs: s.facts.GPUs,
-		Networks: strings.Contains(strings.Join(s.Set.Networks, " "), "outbound"),
+		Networks: s.Set.outbound(),
 		Image:    s.id, Origin: o.origin, Offset: o.offset, Strict: s.Set.Strict}
 	for i := range s.Set.Cluster.Nodes {
 		cfg.IO = append(cfg.IO, ioLimits(&s.Set.Cluster.Nodes[i]))

@@ -170,6 +170,11 @@ func RetryRules(given []string) (planner.RetryRules, error) {
 // hostMargin is the share of the host's memory that is left to the host, Docker and gantry itself.
 const hostMargin = 0.1
 
+// outbound reports whether a rule gives tasks a network.
+func (s *Settings) outbound() bool {
+	return strings.Contains(strings.Join(s.Networks, " "), "outbound")
+}
+
 // HostCluster is this host as one node, with the GPUs that files in directories describe; see gpu.Open.
 func HostCluster(cdi []string) (*scenario.Cluster, error) {
 	cores, memory, err := HostSize()

@@ -277,6 +277,9 @@ func fetchOnNodes(ctx context.Context, f *fetching, wanted []fetch.Wanted) ([]fe
 	if o.set.NodeRuntime != "" {
 		c.Args = append(c.Args, "--runtime", o.set.NodeRuntime)
 	}
+	if o.set.outbound() {
+		c.Args = append(c.Args, "--network")
+	}
 	text, err := json.Marshal(wanted)
 	if err != nil {
 		return nil, err

@@ -102,11 +102,7 @@ func (p *Planning) read(ctx context.Context, in *Inputs, o *Options) (w work, er
 			return w, err
 		}
 	}
-	if able := Capabilities(set.Runtime); able.Programs {
-		if w.facts.Networked && !able.Networks {
-			return w, exit.Hostf("--network: containers of runtime %s have no network: take --runtime oci "+
-				"or docker", able.Name)
-		}
+	if Capabilities(set.Runtime).Programs {
 		if err := CheckMounts(w.subs, set.Emulate || set.ContainerMounts); err != nil {
 			return w, err
 		}

@@ -75,6 +75,7 @@ type known struct {
 	// volumes are the paths of those of the image, unless another process made it
 	volumes []string
 	alive   *os.File // that its network lasts as long as; nil if it has none
+	helper  int      // the process that makes the network
 	pid     *process // nil until it runs
 }
 
@@ -289,12 +290,12 @@ func (e *Engine) rooted(k *known, f func() error) error {
 		}
 		defer undo()
 		if k.spec.Network {
-			alive, undo, err := connect(k.record.Dir)
+			alive, helper, undo, err := connect(k.record.Dir)
 			if err != nil {
 				return fmt.Errorf("network of container %s: %w", k.record.Name, err)
 			}
 			defer undo()
-			k.alive = alive
+			k.alive, k.helper = alive, helper
 		}
 		return f()
 	})
@@ -358,6 +359,12 @@ func (e *Engine) run(k *known, id string) error {
 	if err != nil {
 		said, _ := os.ReadFile(filepath.Join(dir, "err"))
 		return fmt.Errorf("%s: %w: %s", filepath.Base(e.program), errors.Join(err, full(dir)), lastLine(string(said)))
+	}
+	if k.helper > 0 {
+		for _, controller := range []string{"cpu", "cpuacct"} { // its work is the task's
+			procs := filepath.Join(e.tree.Dir(controller, k.record.Group), "cgroup.procs")
+			_ = os.WriteFile(procs, []byte(strconv.Itoa(k.helper)), 0o644)
+		}
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "pid")); err != nil { // without it nobody finds the container
 		return fmt.Errorf("%s made no container, and said nothing of it: is it an OCI runtime? (%s)", e.program,

@@ -60,28 +60,29 @@ func networkFiles(host string) map[string]string {
 }
 
 // connect makes the network of a container, to which the file "net" of its directory leads on this thread until undo.
-// The network is there as long as somebody holds alive. Below the mount, the file has the messages of slirp4netns.
-func connect(dir string) (alive *os.File, undo func(), err error) {
+// The network is there as long as somebody holds alive, by the process helper. Below the mount, the file has the
+// messages of slirp4netns.
+func connect(dir string) (alive *os.File, helper int, undo func(), err error) {
 	at := filepath.Join(dir, "net")
 	said, err := os.Create(at)
 	if err != nil {
-		return nil, nil, err
+		return nil, 0, nil, err
 	}
 	defer said.Close()
 	var ns *os.File
 	if err := (inside{}).do(func() (err error) { ns, err = closedNetwork(); return err }); err != nil {
-		return nil, nil, err
+		return nil, 0, nil, err
 	}
 	defer ns.Close()
 	ready, tells, err := os.Pipe()
 	if err != nil {
-		return nil, nil, err
+		return nil, 0, nil, err
 	}
 	defer ready.Close()
 	over, alive, err := os.Pipe()
 	if err != nil {
 		tells.Close()
-		return nil, nil, err
+		return nil, 0, nil, err
 	}
 	c := exec.Command(slirp, "--configure", "--mtu=65520", "--disable-host-loopback", "--enable-sandbox",
 		"--enable-seccomp", "--ready-fd=3", "--exit-fd=4", "--netns-type=path", "/proc/self/fd/5", "tap0")
@@ -105,9 +106,9 @@ func connect(dir string) (alive *os.File, undo func(), err error) {
 	}
 	if err != nil {
 		alive.Close()
-		return nil, nil, err
+		return nil, 0, nil, err
 	}
-	return alive, func() {
+	return alive, c.Process.Pid, func() {
 		alive.Close()
 		_ = unix.Unmount(at, unix.MNT_DETACH)
 	}, nil

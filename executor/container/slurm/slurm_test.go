@@ -225,8 +225,19 @@ func TestContract(t *testing.T) {
 					runtimetest.Run(t, func(t *testing.T) runtimetest.Setup { return s.newRig(t, linger).setup() })
 				})
 			}
+			if _, err := exec.LookPath("slirp4netns"); err == nil && runtime == "oci" {
+				t.Run("network", func(t *testing.T) { s.newRig(t, 0).network() })
+			}
 		})
 	}
+}
+
+// network runs a task with a network, and one without.
+func (r *rig) network() {
+	with := r.sh("grep tap0 /proc/net/dev")
+	with.Network = true
+	r.wants(r.exit(r.launch(0, with)), planner.OK)
+	r.wants(r.exit(r.launch(0, r.sh("! grep tap0 /proc/net/dev"))), planner.OK)
 }
 
 // setup is what the contract needs.
