@@ -44,7 +44,7 @@ type bench struct {
 
 var (
 	large = flag.Bool("large", false, "measure")
-	parts = flag.String("parts", "null,docker,plan,stream,read,log", "what to measure")
+	parts = flag.String("parts", "null,docker,few,plan,stream,read,log", "what to measure")
 	b     bench
 )
 
