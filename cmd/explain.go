@@ -123,7 +123,7 @@ func programText(l *sqlite.Life) string {
 		need += ", " + term.Size(&l.Disk) + "/s of disk"
 	}
 	if l.GPUs > 0 {
-		need += ", " + term.Plural(int(l.GPUs), "GPU")
+		need += ", " + term.Some(l.GPUs, "GPU")
 	}
 	if l.TimeLimit != nil {
 		need += ", at most " + term.Span(l.TimeLimit)
@@ -363,6 +363,9 @@ func attemptSteps(l *sqlite.Life, a *sqlite.Attempt) []step {
 		}
 		if a.HoldMemory != l.Memory && a.HoldMemory > 0 {
 			text += ", with " + term.Size(&a.HoldMemory) + " of memory"
+		}
+		if a.GPUs != "" {
+			text += ", GPUs " + a.GPUs
 		}
 		steps = append(steps, step{*a.Queued, order, text})
 	}

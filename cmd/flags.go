@@ -88,7 +88,8 @@ func planFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "need", Usage: "`[PATTERN=]NAME[:COUNT]`: tasks, or those whose name or type " +
 			"matches, hold so many of a resource while they run (may be repeated; the last that matches counts)"},
 		&cli.StringSliceFlag{Name: "gpus", Usage: "`[PATTERN=]N`: tasks of which their workflow does not say it, or " +
-			"those whose name or type matches, hold N GPUs (may be repeated; the last that matches counts)"},
+			"those whose name or type matches, hold N GPUs, or a part of one such as 0.5 (may be " +
+			"repeated; the last that matches counts)"},
 		&cli.BoolFlag{Name: "fit", Usage: "reduce the needs of a task to the largest node, instead of refusing the " +
 			"workflow"},
 		&cli.Uint64Flag{Name: "seed", Value: 1,

@@ -21,9 +21,9 @@ func TestGPUsInSimulations(t *testing.T) {
 			"CATEGORY=cpu\nd:\n\ttrue >d\n",
 		"p.dax": `<adag name="p"><job id="ID1" name="x" runtime="3"/><job id="ID2" name="x" runtime="3"/>` +
 			`<job id="ID3" name="y" runtime="3"/></adag>`,
-		"none.yaml":   "nodes: [{name: n, cores: 8, memory: 1GB}]\n",
-		"two.yaml":    "nodes: [{name: n, cores: 8, memory: 1GB, gpus: 2}]\n",
-		"shares.yaml": "nodes: [{name: n, cores: 8, memory: 1GB, gpus: [x/gpu=1, x/gpu=1]}]\n",
+		"none.yaml":  "nodes: [{name: n, cores: 8, memory: 1GB}]\n",
+		"two.yaml":   "nodes: [{name: n, cores: 8, memory: 1GB, gpus: 2}]\n",
+		"twice.yaml": "nodes: [{name: n, cores: 8, memory: 1GB, gpus: [x/gpu=1, x/gpu=1]}]\n",
 		"three.yaml": "nodes: [{name: n, cores: 8, memory: 1GB, gpus: 1}, " +
 			"{name: m, cores: 1, memory: 1GB, gpus: 2}]\n",
 	})
@@ -36,11 +36,15 @@ func TestGPUsInSimulations(t *testing.T) {
 		args    []string
 	}{
 		{exitOK, "makespan 2.00 s", "two.yaml", []string{"--name=two", at("m.makeflow")}},
-		{exitOK, "makespan 2.00 s", "shares.yaml", []string{at("m.makeflow")}},
+		{exitInput, "gpus has a name twice: --gpus 0.5 gives tasks parts of a GPU", "twice.yaml",
+			[]string{at("m.makeflow")}},
 		{exitOK, "makespan 2.00 s", "three.yaml", []string{at("m.makeflow")}}, // node m has one core
 		{exitOK, "makespan 3.00 s", "two.yaml", []string{at("p.dax"), "--gpus=y=1"}},
 		{exitOK, "makespan 9.00 s", "two.yaml", []string{at("p.dax"), "--gpus=2"}},
 		{exitOK, "makespan 6.00 s", "two.yaml", []string{at("p.dax"), "--gpus=1"}},
+		{exitOK, "makespan 3.00 s", "two.yaml", []string{at("p.dax"), "--name=parts", "--gpus=x=0.5", "--gpus=y=1"}},
+		{exitOK, "makespan 6.00 s", "two.yaml", []string{at("p.dax"), "--name=rest",
+			"--gpus=0.6"}}, // 0.4 of each are not 0.6 of one
 		{exitOK, "makespan 3.00 s", "two.yaml", []string{at("p.dax"), "--gpus=2", "--gpus=x=1", "--gpus=y=0"}},
 		{exitOK, "makespan 1.00 s", "none.yaml", []string{at("m.makeflow"), "--fit"}},
 		{exitInput, "task a (" + at("m.makeflow") + ", line 3) needs GPUs: 1, and no node that has its cores has " +
@@ -53,7 +57,10 @@ func TestGPUsInSimulations(t *testing.T) {
 		expect(t, c.code, []string{c.says}, append([]string{"simulate", runs, "--cluster=" + at(c.cluster)},
 			c.args...)...)
 	}
-	expect(t, exitOK, []string{"needs 1 core", ", 1 GPU", "no node has as many GPUs free"}, "explain", runs, "two", "c")
+	expect(t, exitOK, []string{"needs 1 core", ", 1 GPU", "no node has as many GPUs free", ", GPUs 0"}, "explain", runs,
+		"two", "c")
+	expect(t, exitOK, []string{", 0.5 GPUs"}, "explain", runs, "parts", "ID1")
+	expect(t, exitOK, []string{"no node has as many GPUs free"}, "explain", runs, "rest", "ID3")
 	expect(t, exitOK, []string{"gpus"}, "export", runs, "--format=csv", "two")
 }
 
@@ -86,9 +93,10 @@ func TestGPUsOfNodes(t *testing.T) {
 			"gpus: [example.com/gpu=1]}, {name: two, cores: 0.5, memory: 64MB, gpus: 1}]\n",
 		"half.makeflow": "GPUS=1\nCORES=0.5\nMEMORY=16\na:\n\tls /dev | grep madeup >a; sleep 1\nb:\n\tls /dev | " +
 			"grep madeup >b; sleep 1\n",
-		"shares.yaml": "nodes: [{name: one, cores: 1, memory: 64MB, gpus: [example.com/gpu=1, example.com/gpu=1]}]\n",
-		"shares.makeflow": "CORES=0.5\nMEMORY=16\nCATEGORY=one\nGPUS=1\na:\n\tls /dev | grep madeup >a\n" +
-			"b:\n\tls /dev | grep madeup >b\nCATEGORY=two\nGPUS=2\nc: a b\n\tls /dev | grep madeup | cat - a b >c\n",
+		"parts.yaml": "nodes: [{name: one, cores: 1, memory: 64MB, gpus: [example.com/gpu=1, example.com/gpu=2]}]\n",
+		"parts.makeflow": "CORES=0.5\nMEMORY=16\nCATEGORY=part\nGPUS=0.5\na:\n\tls /dev | grep madeup >a; sleep 1\n" +
+			"b:\n\tls /dev | grep madeup >b; sleep 1\nCATEGORY=whole\nGPUS=2\nc: a b\n\tls /dev | " +
+			"grep madeup | cat - a b >c\n",
 		"many.yaml":    "nodes: [{name: n, memory: 64MB, gpus: 5}]\n",
 		"unknown.yaml": "nodes: [{name: n, memory: 64MB, gpus: [example.com/gpu=9]}]\n",
 		"twice.yaml": "nodes: [{name: n, memory: 64MB, gpus: [example.com/gpu=1]}, {name: m, cores: 0.1, " +
@@ -143,16 +151,16 @@ func TestGPUsOfNodes(t *testing.T) {
 		if err := os.Rename(filepath.Join(cdi, "aside"), filepath.Join(cdi, "madeup.yaml")); err != nil {
 			t.Fatal(err)
 		}
-		shares := runtime + "-shares"
-		expect(t, exitOK, nil, append(args, "--name="+shares, "--cdi-dir="+cdi, "--cluster="+at("shares.yaml"),
-			at("shares.makeflow"))...)
-		text, err := os.ReadFile(filepath.Join(dir, "runs", shares, "results", "shares", "c"))
-		if out, _ := shell(shares, "c"); err != nil || out+out+out != string(text) || out != "madeup1\n" {
-			t.Errorf("%s: tasks with shares saw %q, %v, and a shell %q", runtime, text, err, out)
+		parts := runtime + "-parts"
+		expect(t, exitOK, nil, append(args, "--name="+parts, "--cdi-dir="+cdi, "--cluster="+at("parts.yaml"),
+			at("parts.makeflow"))...)
+		text := readAll(t, filepath.Join(dir, "runs", parts, "results", "parts", "c"))
+		if out, _ := shell(parts, "a"); "madeup1\nmadeup2\n"+out+out != text || out != "madeup1\n" {
+			t.Errorf("%s: tasks with parts of a GPU saw %q, and a shell %q", runtime, text, out)
 		}
-		if got, one := gpusOf(t, at("runs"), shares), "one:example.com/gpu=1"; got != one+" "+one+" "+one+
-			",example.com/gpu=1" {
-			t.Errorf("%s: of shares the log has %q", runtime, got)
+		if got, one := gpusOf(t, at("runs"), parts), "one:example.com/gpu=1"; got != one+" "+one+" "+one+
+			",example.com/gpu=2" {
+			t.Errorf("%s: of parts the log has %q", runtime, got)
 		}
 		for _, c := range []struct {
 			code int
@@ -163,7 +171,7 @@ func TestGPUsOfNodes(t *testing.T) {
 				"--cluster=" + at("many.yaml"), at("g.makeflow")}},
 			{exitHost, "node n: this host has no GPU example.com/gpu=9: it has example.com/gpu=0, ", []string{
 				"--cdi-dir=" + cdi, "--cluster=" + at("unknown.yaml"), at("g.makeflow")}},
-			{exitInput, "node m has the GPU example.com/gpu=1, which is one of node n, too", []string{
+			{exitInput, "node m has the GPU example.com/gpu=1, which is one of node n already", []string{
 				"--cdi-dir=" + cdi, "--cluster=" + at("twice.yaml"), at("g.makeflow")}},
 			{exitInput, "needs GPUs: 1, and no node that has its cores has more than 0 (key gpus of a cluster file " +
 				"gives nodes some; no file in " + at("no") + " describes one", []string{"--cdi-dir=" + at("no"),
@@ -212,8 +220,7 @@ func TestGPUsAreMeasured(t *testing.T) {
 	dir := writeFiles(t, map[string]string{
 		"g.makeflow": "CORES=0.1\nMEMORY=16\nCATEGORY=two\nGPUS=2\na:\n\tsleep 3 && touch a\nCATEGORY=none\nGPUS=0\n" +
 			"b: a\n\ttouch b\nCATEGORY=one\nGPUS=1\nc: b\n\tsleep 2; exit 3\n",
-		"shares.yaml": "nodes: [{name: n, cores: 1, memory: 64MB, gpus: [nvidia.com/gpu=0, nvidia.com/gpu=0]}]\n",
-		"s.makeflow":  "CORES=0.1\nMEMORY=16\nGPUS=1\na:\n\tsleep 2; touch a\n",
+		"p.makeflow": "CORES=0.1\nMEMORY=16\nGPUS=0.5\na:\n\tsleep 2; touch a\n",
 		"nvidia-smi": "#!/bin/sh\nwhile echo 'GPU-a, 0, 50, 1000'; do\necho 'GPU-b, 1, 100, 24'\n" +
 			"echo 'GPU-c, 2, 7, 9'\nsleep 0.2\ndone\n"})
 	if err := os.Chmod(filepath.Join(dir, "nvidia-smi"), 0o755); err != nil {
@@ -230,9 +237,9 @@ func TestGPUsAreMeasured(t *testing.T) {
 		if got != "a 1.5 1024 b no no c 0.5 1000" {
 			t.Errorf("%s: tasks used %q", runtime, got)
 		}
-		expect(t, exitOK, nil, "run", runs, "--runtime="+runtime, "--image=gantry/busybox", "--name="+runtime+"-shares",
-			"--cdi-dir="+cdi, "--cluster="+filepath.Join(dir, "shares.yaml"), filepath.Join(dir, "s.makeflow"))
-		if got := textsOf(t, filepath.Join(dir, "runs"), runtime+"-shares", "SELECT gpus || "+
+		expect(t, exitOK, nil, "run", runs, "--runtime="+runtime, "--image=gantry/busybox", "--name="+runtime+"-part",
+			"--cdi-dir="+cdi, filepath.Join(dir, "p.makeflow"))
+		if got := textsOf(t, filepath.Join(dir, "runs"), runtime+"-part", "SELECT gpus || "+
 			"coalesce(gpu_ns, ' no') || coalesce(peak_gpu_memory_bytes, ' no') FROM v_attempts "+
 			"WHERE run = ?"); got != "nvidia.com/gpu=0 no no" {
 			t.Errorf("%s: of a shared GPU the log has %q", runtime, got)

@@ -23,7 +23,8 @@ func taskFlags() []cli.Flag {
 		&cli.Float64Flag{Name: "cpus", Value: 1, Usage: "with --task: `CORES` that it may use"},
 		sizeFlag("memory", "", "with --task: `SIZE` of memory that it may use, such as 1G (default: the share of a "+
 			"node by cores)"),
-		&cli.IntFlag{Name: "gpus", Usage: "with --task: `N` GPUs that it holds"},
+		&cli.Float64Flag{Name: "gpus", Usage: "with --task: `N` GPUs that it holds, or a part of one such as " +
+			"0.5"},
 		&cli.StringSliceFlag{Name: "need", Usage: "with --task: `NAME[:COUNT]` of a --resource of the server that it " +
 			"needs (may be repeated)"},
 		&cli.StringSliceFlag{Name: "after", Usage: "with --task: start it once submission `ID` has succeeded; with " +
@@ -90,10 +91,14 @@ func (h *handing) task(c *cli.Context) (*api.Task, error) {
 	}
 	t := trace.Task{ID: name, Name: name, Kind: cmp.Or(c.String("kind"), name), Command: c.Args().Slice(),
 		Image: h.Image, Cores: c.Float64("cpus"), Retries: h.retries, TimeLimit: c.Duration("time-limit"), Env: h.Env,
-		Runtime: c.Duration("estimate"), GPUs: int32(c.Int("gpus")), Tokens: strings.Join(c.StringSlice("need"), ","),
+		Runtime: c.Duration("estimate"), Tokens: strings.Join(c.StringSlice("need"), ","),
 		Known: trace.Cores | trace.Command}
 	if t.Runtime > 0 {
 		t.Known |= trace.Runtime
+	}
+	var ok bool
+	if t.GPUs, ok = trace.GPUs(c.Float64("gpus")); !ok {
+		return nil, exit.Usagef("--gpus %g: give a whole number, or a part of a GPU such as 0.5", c.Float64("gpus"))
 	}
 	readMemory(c, &t)
 	if h.Emulate {

@@ -60,7 +60,7 @@ func TestExportsAskForWhatTasksHeld(t *testing.T) {
 		expect(t, exitOK, []string{"makespan 3.00 s"}, "simulate", runs, "--cluster="+at("small.yaml"), at(x[0]))
 		expect(t, exitOK, nil, "export", runs, "--format=wfformat", "-o", at(x[1]))
 	}
-	for _, c := range []struct{ by, again []string }{{[]string{"--gpus=1"}, nil},
+	for _, c := range []struct{ by, again []string }{{[]string{"--gpus=0.6"}, nil},
 		{[]string{"--resource=l=1", "--need=l"}, []string{"--resource=l=1"}}} {
 		expect(t, exitOK, []string{"makespan 6.00 s"}, append([]string{"simulate", runs, "--cluster=" + at("c.yaml"),
 			at("p.dax")}, c.by...)...)
@@ -84,6 +84,7 @@ func TestASingleTaskAsksForGPUsAndResources(t *testing.T) {
 		{exitInput, "needs more of l than there are", []string{"--need=l", "--need=l:2"}},
 		{exitInput, "needs 1 of m, of which there is none", []string{"--need=m"}},
 		{exitUsage, "--gpus -1: give a number", []string{"--gpus=-1"}},
+		{exitUsage, "--gpus 1.5: give a whole number, or a part of a GPU", []string{"--gpus=1.5"}},
 	} {
 		expect(t, c.code, []string{c.says}, append(append([]string{"submit", "--dir", runs, "--task", "t", "--image",
 			"i", "--no-prediction"}, c.args...), "--", "true")...)

@@ -818,8 +818,8 @@ func (e *Engine) leftOver() string {
 	for _, t := range v.Ready() {
 		need := v.Task(t).Need
 		s += fmt.Sprintf(", among them task %s of workflow %s, which needs CPU %g, memory %s, disk %s/s "+
-			"and %d GPUs", e.specs[t].Name, e.specs[t].Workflow.Name, float64(need[unit.CPU])/1000,
-			shown.Size(need[unit.Memory]), shown.Size(need[unit.Disk]), need[unit.GPU])
+			"and %g GPUs", e.specs[t].Name, e.specs[t].Workflow.Name, float64(need[unit.CPU])/1000,
+			shown.Size(need[unit.Memory]), shown.Size(need[unit.Disk]), float64(need[unit.GPU])/unit.WholeGPU)
 		break
 	}
 	for n := range v.NodeCount() {

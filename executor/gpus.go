@@ -8,14 +8,16 @@ import (
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/trace"
+	"gantry/trace/reader"
 )
 
 // CheckGPUs reads a rule of GPUs: N, for all tasks whose workflow says nothing of GPUs, or PATTERN=N for those whose
 // name or type matches.
 func CheckGPUs(rule string) error {
 	pattern, count := ruleOf(rule)
-	if n, err := strconv.ParseUint(count, 10, 8); err != nil || n > planner.MostGPUs {
-		return fmt.Errorf("%q: write N or PATTERN=N, with a whole number up to %d", rule, planner.MostGPUs)
+	if n, err := parseGPUs(count); err != nil || n > planner.MostGPUs*unit.WholeGPU {
+		return fmt.Errorf("%q: write N or PATTERN=N, with a whole number up to %d, or a part of one such as 0.5",
+			rule, planner.MostGPUs)
 	}
 	if _, err := path.Match(pattern, ""); err != nil {
 		return fmt.Errorf("%q: %w of names: [a-z], ? and * are known", rule, err)
@@ -23,7 +25,16 @@ func CheckGPUs(rule string) error {
 	return nil
 }
 
-// GPUs is how many GPUs a task holds: as its trace says, else by the last rule that matches it.
+func parseGPUs(count string) (int64, error) {
+	x, err := reader.Number(count)
+	n, ok := trace.GPUs(x)
+	if err == nil && !ok {
+		err = strconv.ErrRange
+	}
+	return int64(n), err
+}
+
+// GPUs is how many thousandths of GPUs a task holds: as its trace says, else by the last rule that matches it.
 func GPUs(rules []string, t *trace.Task) int64 {
 	if t.GPUs > 0 {
 		return int64(t.GPUs)
@@ -31,7 +42,7 @@ func GPUs(rules []string, t *trace.Task) int64 {
 	gpus := int64(0)
 	for _, rule := range rules {
 		if pattern, count := ruleOf(rule); matches(pattern, t) {
-			gpus, _ = strconv.ParseInt(count, 10, 64) // CheckGPUs has read it
+			gpus, _ = parseGPUs(count) // CheckGPUs has read it
 		}
 	}
 	return gpus
@@ -49,8 +60,8 @@ func (a *Admitter) gpus(sub *Submission, t *trace.Task, need *unit.Vector) error
 		if most == 0 && a.NoGPUs != nil {
 			why = " (" + a.NoGPUs() + ")"
 		}
-		return a.refuse(sub, t, "needs GPUs: %d, and no node that has its cores has more than %d%s; "+lessOrFit,
-			need[unit.GPU], most, why)
+		return a.refuse(sub, t, "needs GPUs: %g, and no node that has its cores has more than %d%s; "+lessOrFit,
+			float64(need[unit.GPU])/unit.WholeGPU, most/unit.WholeGPU, why)
 	}
 	need[unit.GPU] = most
 	return nil

@@ -25,11 +25,11 @@ func TestEveryPolicyKeepsToTheGPUs(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 5))
 			p := randomPlatform(r)
 			for n := range p.Nodes {
-				p.Nodes[n].Capacity[unit.GPU], p.Nodes[n].Keeps = int64(r.IntN(4)), unit.Of(unit.Memory, unit.GPU)
+				p.Nodes[n].Capacity[unit.GPU], p.Nodes[n].Keeps = 1000*int64(r.IntN(4)), unit.Of(unit.Memory, unit.GPU)
 			}
-			p.Nodes[0].Capacity[unit.GPU] = 2
+			p.Nodes[0].Capacity[unit.GPU] = 2000
 			e := enginetest.New(t, p, enginetest.Policy(t, row.Name))
-			e.Admit.GPUs = []string{"k0=1", "k1=2", "t7=0"}
+			e.Admit.GPUs = []string{"k0=0.4", "k1=2", "t7=0"}
 			var rec record
 			e.Watch = func(_ planner.View, events []planner.Event, admitted []*executor.Admission) {
 				rec.note(events)
@@ -39,7 +39,7 @@ func TestEveryPolicyKeepsToTheGPUs(t *testing.T) {
 			}
 			for i := range 3 {
 				w := randomWorkflow(r, 12)
-				w.Tasks[5].GPUs = 1 // which counts above the rules
+				w.Tasks[5].GPUs = 1000 // which counts above the rules
 				e.Arrivals = append(e.Arrivals, executor.Submission{At: planner.Time(i) * 7e9, Name: fmt.Sprint("w", i),
 					Workflow: w, Tenant: fmt.Sprint(i % 2), Class: planner.Class(i % 2)})
 			}
@@ -51,7 +51,8 @@ func TestEveryPolicyKeepsToTheGPUs(t *testing.T) {
 			for i := range 12 {
 				needs = append(needs, rec.tasks[i].Need[unit.GPU])
 			}
-			if want := []int64{1, 2, 0, 1, 2, 1, 1, 0, 0, 1, 2, 0}; !reflect.DeepEqual(needs, want) {
+			want := []int64{400, 2000, 0, 400, 2000, 1000, 400, 0, 0, 400, 2000, 0}
+			if !reflect.DeepEqual(needs, want) {
 				t.Errorf("%s, seed %d: tasks need the GPUs %v, want %v", row.Name, seed, needs, want)
 			}
 		}
@@ -75,8 +76,8 @@ func TestGPUsArePlannedAsMemoryIs(t *testing.T) {
 					node.Keeps = unit.Of(unit.Memory, unit.GPU)
 					node.Capacity = unit.Vector{unit.CPU: node.Capacity[unit.CPU], unit.Memory: unit.Unlimited,
 						unit.Disk: unit.Unlimited}
-					if node.Capacity[d] = count; d == unit.Memory {
-						node.Capacity[d] <<= 30
+					if node.Capacity[d] = count << 30; d == unit.GPU {
+						node.Capacity[d] = count * unit.WholeGPU
 					}
 				}
 				e := enginetest.New(t, p, enginetest.Policy(t, spec))
@@ -117,7 +118,7 @@ func TestGPUsArePlannedAsMemoryIs(t *testing.T) {
 // give has a task need so many GPUs, or GB of memory.
 func give(t *trace.Task, d unit.Dim, count int32) {
 	if t.MemoryBytes = 0; d == unit.GPU {
-		t.GPUs = count
+		t.GPUs = count * unit.WholeGPU
 	} else {
 		t.MemoryBytes = int64(count)<<30 - executor.EmulatorMemory
 	}
@@ -127,7 +128,7 @@ func give(t *trace.Task, d unit.Dim, count int32) {
 func TestTooManyGPUsAreRefused(t *testing.T) {
 	p := &planner.Platform{Groups: []string{""}, Nodes: []planner.Node{
 		{Name: "large", Capacity: unit.Vector{8000, 64 << 30, unit.Unlimited}, Speed: 1},
-		{ID: 1, Name: "gpus", Capacity: unit.Vector{2000, 4 << 30, unit.Unlimited, 2}, Speed: 1}}}
+		{ID: 1, Name: "gpus", Capacity: unit.Vector{2000, 4 << 30, unit.Unlimited, 2000}, Speed: 1}}}
 	for _, c := range []struct {
 		cores float64
 		gpus  int32
@@ -135,12 +136,13 @@ func TestTooManyGPUsAreRefused(t *testing.T) {
 		says  string
 		need  unit.Vector
 	}{
-		{1, 2, false, "", unit.Vector{1000, 2 << 30, 0, 2}}, // its share of memory is that of the node with GPUs
-		{1, 3, false, "task a needs GPUs: 3, and no node that has its cores has more than 2; ask for less",
+		{1, 2000, false, "", unit.Vector{1000, 2 << 30, 0, 2000}}, // its share of memory is that of the node with GPUs
+		{1, 3000, false, "task a needs GPUs: 3, and no node that has its cores has more than 2; ask for less",
 			unit.Vector{}},
-		{4, 1, false, "no node that has its cores has more than 0 (no CDI); ask for less", unit.Vector{}},
-		{1, 3, true, "", unit.Vector{1000, 2 << 30, 0, 2}},
-		{4, 1, true, "", unit.Vector{4000, 32 << 30, 0, 0}},
+		{4, 500, false, "needs GPUs: 0.5, and no node that has its cores has more than 0 (no CDI); ask for less",
+			unit.Vector{}},
+		{1, 3000, true, "", unit.Vector{1000, 2 << 30, 0, 2000}},
+		{4, 1000, true, "", unit.Vector{4000, 32 << 30, 0, 0}},
 	} {
 		a := &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Fit: c.fit,
 			NoGPUs: func() string { return "no CDI" }}
@@ -159,14 +161,14 @@ func TestTooManyGPUsAreRefused(t *testing.T) {
 			t.Errorf("%+v: needs %v, %v", c, adm.Arrived.Tasks[0].Need, err)
 		}
 	}
-	for _, rule := range []string{"", "x", "-1", "65", "1.5", "a=", "[=1"} {
+	for _, rule := range []string{"", "x", "-1", "65", "1.5", "0.0001", "a=", "[=1"} {
 		if executor.CheckGPUs(rule) == nil {
 			t.Errorf("rule %q is taken", rule)
 		}
 	}
 	if !slices.Equal([]int64{executor.GPUs([]string{"1", "m*=2", "mDiff=0"}, &trace.Task{ID: "x", Kind: "mDiff"}),
-		executor.GPUs([]string{"1", "m*=2"}, &trace.Task{ID: "x", Kind: "mAdd"}),
-		executor.GPUs([]string{"1"}, &trace.Task{ID: "x", GPUs: 3})}, []int64{0, 2, 3}) {
+		executor.GPUs([]string{"1", "m*=0.5"}, &trace.Task{ID: "x", Kind: "mAdd"}),
+		executor.GPUs([]string{"1"}, &trace.Task{ID: "x", GPUs: 3000})}, []int64{0, 500, 3000}) {
 		t.Error("the last rule that matches counts, and the trace above all")
 	}
 }

@@ -46,7 +46,7 @@ func PlatformOf(c *scenario.Cluster) (*planner.Platform, error) {
 			p.Groups = append(p.Groups, n.Group)
 		}
 		capacity := unit.Vector{unit.CPU: int64(math.Round(n.Cores * 1000)), unit.Memory: n.Memory,
-			unit.Disk: unit.Unlimited, unit.GPU: n.GPUs}
+			unit.Disk: unit.Unlimited, unit.GPU: n.GPUs * unit.WholeGPU}
 		if n.Memory == 0 {
 			capacity[unit.Memory] = unit.Unlimited
 		}

@@ -207,7 +207,7 @@ type Order struct {
 	Est     Estimate // start: the policy's estimate, kept to be compared with the measurement
 	File    FileID   // copy
 	From    NodeID   // copy
-	GPUs    Devices  // start: those of its node that it holds until it ends
+	GPUs    Devices  // start: those of its node that it holds, or a part of one, until it ends
 }
 
 // Wait says why a task does not start now.

@@ -3,6 +3,7 @@ package planner
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"gantry/planner/unit"
 )
@@ -10,8 +11,8 @@ import (
 // MostGPUs is how many GPUs a node may have.
 const MostGPUs = 64
 
-// Devices is a set of GPUs of a node: bit i is its GPU i, from 0 on. A policy plans with their number alone. An order
-// to start says which they are, so that the log keeps them.
+// Devices is a set of GPUs of a node: bit i is its GPU i, from 0 on. A policy plans with their sum alone. An order to
+// start says which they are, so that the log keeps them: whole ones, or one of which others may hold the rest.
 type Devices uint64
 
 // Each yields the numbers of the GPUs.
@@ -23,32 +24,58 @@ func (x Devices) Each(yield func(int) bool) {
 	}
 }
 
-// freeGPUs returns the first GPUs of node n that no attempt holds, and none that one of the orders starts.
-func (s *State) freeGPUs(n NodeID, count int64, orders []Order) (picked Devices) {
-	if count == 0 {
-		return 0
+// shares has of each GPU of a node the thousandths that attempts hold.
+type shares []int64
+
+// hold adds a hold of GPUs, or with sign -1 takes it away.
+func (x shares) hold(of Devices, sum, sign int64) {
+	for g := range of.Each {
+		x[g] += sign * min(sum, unit.WholeGPU)
 	}
-	free := ^s.gpus[n]
+}
+
+// freeGPUs returns the first GPUs of node n that no attempt holds, and none that one of the orders starts; for a part
+// of a GPU the one that has least left besides. It returns false if there are none, as parts of several are not one.
+func (s *State) freeGPUs(n NodeID, sum int64, orders []Order) (picked Devices, ok bool) {
+	if sum == 0 {
+		return 0, true
+	}
+	held := slices.Clone(s.gpus[n])
 	for i := range orders {
 		if orders[i].Kind == OrderStart && orders[i].Node == n {
-			free &^= orders[i].GPUs
+			held.hold(orders[i].GPUs, orders[i].Hold[unit.GPU], +1)
 		}
 	}
-	for ; count > 0; count-- {
-		picked |= free & -free
-		free &= free - 1
+	part := min(sum, unit.WholeGPU)
+	for ; sum > 0; sum -= part {
+		best := -1
+		for g, x := range held {
+			if x+part <= unit.WholeGPU && (best < 0 || x > held[best]) {
+				best = g
+			}
+		}
+		if best < 0 {
+			return 0, false
+		}
+		held[best] += part
+		picked |= 1 << best
 	}
-	return picked
+	return picked, true
 }
 
 // checkGPUs reports that a task is to hold GPUs that others hold, that its node does not have, or another number of
 // them than it is to hold.
 func (s *State) checkGPUs(o *Order) error {
-	has := s.platform.Nodes[o.Node].Capacity[unit.GPU]
-	if bits.OnesCount64(uint64(o.GPUs)) != int(o.Hold[unit.GPU]) || o.GPUs&s.gpus[o.Node] != 0 ||
-		int64(bits.Len64(uint64(o.GPUs))) > has {
-		return fmt.Errorf("it is to hold %d GPUs, the set %b; of %d others hold %b", o.Hold[unit.GPU], o.GPUs, has,
-			s.gpus[o.Node])
+	held, left := s.gpus[o.Node], o.Hold[unit.GPU]
+	part := min(left, unit.WholeGPU)
+	for g := range o.GPUs.Each {
+		if left -= part; part == 0 || g >= len(held) || held[g]+part > unit.WholeGPU {
+			left = -1
+			break
+		}
+	}
+	if left != 0 {
+		return fmt.Errorf("it is to hold %v, the set %b of GPUs, of which others hold %v", o.Hold, o.GPUs, held)
 	}
 	return nil
 }

@@ -7,8 +7,9 @@ import (
 )
 
 // orders derives the orders of a round from the difference between the draft and the running tasks. Starts that do not
-// fit the room that is really free (a preempted task has not left yet) stay planned.
-func (d *Draft) orders(est Estimator) []Order {
+// fit the room that is really free (a preempted task has not left yet, or what is left of several GPUs is not one) stay
+// planned.
+func (d *Draft) orders(est Estimator, explain func(TaskID, Reason)) []Order {
 	var out []Order
 	for _, v := range d.vacated {
 		kind := [...]OrderKind{Suspend: OrderSuspend, Requeue: OrderKill, Checkpoint: OrderCheckpoint}[v.how]
@@ -31,7 +32,11 @@ func (d *Draft) orders(est Estimator) []Order {
 		}
 		free := d.s.capacity[seg.Node]
 		free = free.Sub(d.s.held[seg.Node]).Sub(d.taken[seg.Node])
-		if (l.phase != Ready && l.phase != Suspended) || !extra.Fits(free) {
+		gpus, found := d.s.freeGPUs(seg.Node, seg.Hold[unit.GPU], out)
+		if (l.phase != Ready || !found) && l.phase != Suspended || !extra.Fits(free) {
+			if !found && extra.Fits(free) {
+				explain(it.task, Reason{Code: NoNodeFree, Dim: unit.GPU, Node: None})
+			}
 			later := *seg
 			later.due = false
 			d.put(it.task, later)
@@ -47,7 +52,7 @@ func (d *Draft) orders(est Estimator) []Order {
 		t := d.s.tasks.open(it.task)
 		out = append(out, Order{Kind: OrderStart, Attempt: next, Task: it.task, Node: seg.Node, Hold: seg.Hold,
 			Try: l.tries + 1, Until: seg.End, Est: est.Run(t, &d.s.platform.Nodes[seg.Node]),
-			GPUs: d.s.freeGPUs(seg.Node, seg.Hold[unit.GPU], out)})
+			GPUs: gpus})
 		next++
 	}
 	for _, it := range starts {

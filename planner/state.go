@@ -25,7 +25,7 @@ type State struct {
 	files     files
 	ahead     map[TaskID][]stock      // copied for tasks that have not started since
 	held      []unit.Vector           // by node: held by attempts under way
-	gpus      []Devices               // by node: held by attempts under way
+	gpus      []shares                // by node: held by attempts under way
 	capacity  []unit.Vector           // by node, as NodeChanged left it
 	active    [][]AttemptID           // by node: attempts under way, in no particular but a deterministic order
 	formals   map[WorkflowID][]TaskID // of workflows present, where there are any
@@ -120,10 +120,11 @@ func NewState(p *Platform, rules RetryRules) *State {
 	s.crowd = newCrowd(p)
 	s.held = make([]unit.Vector, len(p.Nodes))
 	s.active = make([][]AttemptID, len(p.Nodes))
-	s.gpus = make([]Devices, len(p.Nodes))
+	s.gpus = make([]shares, len(p.Nodes))
 	s.capacity = make([]unit.Vector, len(p.Nodes))
 	for i := range p.Nodes {
 		s.capacity[i] = p.Nodes[i].Capacity
+		s.gpus[i] = make(shares, min(s.capacity[i][unit.GPU]/unit.WholeGPU, MostGPUs))
 	}
 	return s
 }
@@ -287,7 +288,7 @@ func (s *State) attemptExited(b *AttemptExited, at Time) {
 			s.charge(t, -held[unit.CPU])
 		}
 		s.spend(t, -1)
-		s.gpus[att.Node] &^= att.GPUs
+		s.gpus[att.Node].hold(att.GPUs, att.Hold[unit.GPU], -1)
 		s.deactivate(att)
 		s.news.Freed = true
 	}
@@ -451,7 +452,7 @@ func (s *State) ordered(o *Order, at Time) {
 		s.active[o.Node] = append(s.active[o.Node], o.Attempt)
 		s.underWayCount++
 		s.held[o.Node] = s.held[o.Node].Add(o.Hold)
-		s.gpus[o.Node] |= o.GPUs
+		s.gpus[o.Node].hold(o.GPUs, o.Hold[unit.GPU], +1)
 		s.charge(o.Task, o.Hold[unit.CPU])
 		s.spend(o.Task, +1)
 		s.stages(o.Attempt)

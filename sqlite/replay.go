@@ -164,7 +164,7 @@ func (db *DB) Spec(ctx context.Context, l *Life) (*executor.TaskSpec, error) {
 	if i < 0 {
 		return nil, nil
 	}
-	l.GPUs = a.Arrived.Tasks[i].Need[unit.GPU]
+	l.GPUs = float64(a.Arrived.Tasks[i].Need[unit.GPU]) / unit.WholeGPU
 	return a.Tasks[i], nil
 }
 

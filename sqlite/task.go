@@ -45,7 +45,7 @@ type Life struct {
 	Suspensions []Suspension `json:"suspensions"`
 	// Command and files are as its workflow has them. Readers fill them in from Spec.
 	Command string   `json:"command"`
-	GPUs    int64    `json:"need_gpus"`
+	GPUs    float64  `json:"need_gpus"`
 	Inputs  []string `json:"inputs"`
 	Outputs []string `json:"outputs"`
 }

@@ -35,7 +35,7 @@ func TestDAXKeepsWhatATaskNeeds(t *testing.T) {
 		{ID: "a<1>", Name: "split", Kind: "split", Retries: 3, Children: []int32{1}, Inputs: []int32{0},
 			Outputs: []int32{1}, Stdin: "in & out.txt",
 			Runtime: 1_000_000_001, Cores: 2, MemoryBytes: 123, TimeLimit: 90 * time.Minute, Image: "busybox:1",
-			GPUs:    2,
+			GPUs:    250,
 			Env:     []string{"A=1 & 2", "B="},
 			Command: []string{"split", "-n", "two words", "", "it's", `a\b"c"`, "<&>", "$HOME", "*"},
 			Known:   trace.Runtime | trace.Cores | trace.Memory | trace.Command | trace.Image},

@@ -105,7 +105,7 @@ func inBounds(t *testing.T, text string, w *trace.Workflow, faults []trace.Fault
 			"written": {float64(k.WrittenBytes), float64(reader.MaxBytes)}, "disk": {float64(k.DiskBps), 1e15},
 			"disk limit": {float64(k.DiskLimit), float64(reader.MaxBytes)},
 			"retries":    {float64(k.Retries + 1), reader.MaxRetries + 1},
-			"gpus":       {float64(k.GPUs), reader.MaxCores}} {
+			"gpus":       {float64(k.GPUs) / 1000, reader.MaxCores}} {
 			if !(x[0] >= 0 && x[0] <= x[1]) {
 				t.Errorf("%s\n%s is %v", text, what, x[0])
 			}
@@ -144,16 +144,17 @@ func TestGPUsAreReadFromAllFormats(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, text string
-		gpus       int32  // of the first task
-		says       string // "": it is not refused
+		gpus       float64 // of the first task
+		says       string  // "": it is not refused
 	}{
 		{"w.makeflow", "CATEGORY=c\nGPUS=3\na:\n\techo >a\nb:\n\techo >b\n", 3, ""},
 		{"w.makeflow", "CATEGORY=c\nGPUS=1.5\na:\n\techo >a\nb:\n\techo >b\n", 0,
-			`w.makeflow:2: GPUS "1.5" is no number of GPUs: gantry gives out whole ones`},
+			`w.makeflow:2: GPUS "1.5" is no number of GPUs: gantry gives out whole ones, or a part of one such as 0.5`},
 		{"w.makeflow", "GPUS=0\na:\n\techo >a\n", 0, ""},
 		{"w.makeflow", "GPUS=1\na:\n@GPUS=2\n\techo >a\n", 2, ""},
 		{"w.json", `{"rules":[{"outputs":["a"],"command":"x","resources":{"gpus":1}}]}`, 1, ""},
 		{"w.json", wf(`"gpus": 2`), 2, ""},
+		{"w.json", wf(`"gpus": 0.25`), 0.25, ""},
 		{"w.json", wf(`"gpu": "1"`), 1, ""},
 		{"w.json", wf(`"gpuCount": 4`), 4, ""},
 		{"w.json", wf(`"gpu": {"model": "a100"}`), 0, `w.json:2: task a: gpus "some" is no number of GPUs`},
@@ -171,9 +172,9 @@ func TestGPUsAreReadFromAllFormats(t *testing.T) {
 			t.Fatal(c.text, err, faults)
 		}
 		if got := strings.Join(w.Obstacles, "\n"); (got == "") != (c.says == "") || !strings.Contains(got, c.says) ||
-			strings.Contains(got, "\n") || w.Tasks[0].GPUs != c.gpus {
-			t.Errorf("%s\nhas %d GPUs, want %d, and is refused by %q, want %q", c.text, w.Tasks[0].GPUs, c.gpus, got,
-				c.says)
+			strings.Contains(got, "\n") || float64(w.Tasks[0].GPUs)/1000 != c.gpus {
+			t.Errorf("%s\nhas %d thousandths of GPUs, want %g GPUs, and is refused by %q, want %q", c.text,
+				w.Tasks[0].GPUs, c.gpus, got, c.says)
 		}
 	}
 }

@@ -194,16 +194,28 @@ func (p profile) demand() (what string, has float64) {
 	return "", 0
 }
 
-// gpus reads how many GPUs a task asks for. It refuses a value that is no whole number by name, with the
-// task if there is one.
+// GPUs are x of them in thousandths, as tasks ask for them: whole ones, or a part of one. It returns false for others.
+func GPUs(x float64) (int32, bool) {
+	n := math.Round(1000 * x)
+	if x >= 0 && x <= reader.MaxCores && x == math.Trunc(x) || n > 0 && n < 1000 {
+		return int32(n), true
+	}
+	return 0, false
+}
+
+// gpus reads how many GPUs a task asks for. It refuses a value that is neither whole nor a part of one by name, with
+// the task if there is one.
 func (b *builder) gpus(t *Task, task, by, value string, line int) {
-	switch x, err := reader.Number(value); {
+	x, err := reader.Number(value)
+	n, ok := GPUs(x)
+	switch {
 	case strings.TrimSpace(value) == "":
-	case err != nil || x != math.Trunc(x):
-		b.obstacle(line, task, "%s %q is no number of GPUs: gantry gives out whole ones, and knows no kinds", by,
-			value)
+	case err != nil || !ok && x != math.Trunc(x):
+		b.obstacle(line, task, "%s %q is no number of GPUs: gantry gives out whole ones, or a part of one such as "+
+			"0.5, and knows no kinds", by, value)
 	default:
-		t.GPUs = int32(b.positive(t, by, value, reader.MaxCores, line))
+		b.positive(t, by, value, reader.MaxCores, line)
+		t.GPUs = n
 	}
 }
 

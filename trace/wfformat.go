@@ -136,7 +136,7 @@ var wfFields = []wfField{
 		t.DiskLimit, _ = d.b.amount(t, "diskLimitInBytes", d.said(f), 1, int(f.line))
 	}, func(t *Task) any { return t.DiskLimit }},
 	{"gpus", func(d *wfDocument, t *Task, f wfFact) { d.b.gpus(t, t.ID, "gpus", d.said(f), int(f.line)) },
-		func(t *Task) any { return t.GPUs }},
+		func(t *Task) any { return float64(t.GPUs) / 1000 }},
 	{"subWorkflow", func(d *wfDocument, t *Task, f wfFact) { t.SubWorkflow = t.SubWorkflow || d.said(f) == "true" },
 		func(t *Task) any { return t.SubWorkflow }},
 }

@@ -144,7 +144,7 @@ type Task struct {
 	DiskLimit             int64         // bytes that its work directory may take; 0: none
 	Retries               int           // -1: not said
 	Tokens                string        // NAME[:COUNT],...: that it holds while it runs; see executor.Token
-	GPUs                  int32         // that it holds while it runs; 0: not said
+	GPUs                  int32         // that it holds while it runs, in thousandths; 0: not said
 	DiskBps               int64         // block I/O it asks for, bytes per second; 0: not said
 	// execution phase, from 1 on (Lim et al. 2017, section on the model); 0: not said
 	Phase       int32

@@ -2,13 +2,13 @@ package container
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/containerd/errdefs"
 	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"gantry/executor/container/gpu"
+	"gantry/planner/unit"
 )
 
 // openGPUs finds the GPUs of the nodes before anything starts. If a task holds one it refuses those that tasks could
@@ -52,12 +52,10 @@ func (a *place) findGPUs() (err error) {
 		if g >= len(of) {
 			continue
 		}
-		same := func(name string) bool { return a.r.gpus.Key(name) == a.r.gpus.Key(of[g]) }
 		a.gpus = append(a.gpus, of[g])
-		a.shared = a.shared || slices.ContainsFunc(of[:g], same) || slices.ContainsFunc(of[g+1:], same)
 	}
 	if a.gpus != nil {
-		a.gpus = a.r.gpus.Distinct(a.gpus)
+		a.shared = a.l.Hold[unit.GPU]%unit.WholeGPU != 0
 		a.edits, err = a.r.editsOf(a.gpus)
 	}
 	return err

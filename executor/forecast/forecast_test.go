@@ -139,11 +139,11 @@ func TestAForecastOfWhatIsUnderWay(t *testing.T) {
 	starts := under
 	starts.Phase, starts.Started = planner.Starting, unit.Never
 	onGPU := under
-	onGPU.Hold[unit.GPU], onGPU.GPUs = 1, 0b10
+	onGPU.Hold[unit.GPU], onGPU.GPUs = unit.WholeGPU, 0b10
 	for _, policy := range []string{"cpp", "heft", "wheft", "rm-dcwf", "mrcp-rm", "fifo", "edf", "3dsf", "drf"} {
 		for _, first := range []executor.TaskState{under, starts, onGPU} {
 			p := platform(1)
-			p.Nodes[0].Capacity[unit.GPU] = 2
+			p.Nodes[0].Capacity[unit.GPU] = 2 * unit.WholeGPU
 			parts, err := makerOf(t, p, policy)(0)
 			if err != nil {
 				t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 // introduction makes the first message.
 func (p *Policy) introduction(c *planner.Cycle) *introduction {
 	m := &introduction{Type: "begin", Protocol: protocol, Params: p.params, Seed: c.Rand.Uint64() >> 11,
-		Resources:  []string{"cpu_millicores", "memory_bytes", "disk_bytes_per_s", "gpus"},
+		Resources:  []string{"cpu_millicores", "memory_bytes", "disk_bytes_per_s", "gpu_thousandths"},
 		Overlapped: c.Platform().Overlapped, Links: []linkInfo{}}
 	groups := c.Platform().Groups
 	for i := range c.Nodes() {

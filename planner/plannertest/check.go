@@ -24,7 +24,7 @@ func checkState(v planner.View) error {
 	current := map[planner.TaskID]planner.AttemptID{}
 	for n := range v.NodeCount() {
 		var held unit.Vector
-		var gpus planner.Devices
+		gpus := map[int]int64{}
 		for _, a := range v.Active(n) {
 			att := v.Attempt(a)
 			if att.Over || att.Node != n || v.Current(att.Task) != a {
@@ -35,15 +35,17 @@ func checkState(v planner.View) error {
 			}
 			current[att.Task] = a
 			held = held.Add(v.Holds(a))
-			count := int64(0)
+			sum := int64(0)
 			for g := range att.GPUs.Each {
-				count++
-				if gpus&(1<<g) != 0 || int64(g) >= v.Nodes()[n].Capacity[unit.GPU] {
+				part := min(att.Hold[unit.GPU], unit.WholeGPU)
+				sum += part
+				gpus[g] += part
+				if gpus[g] > unit.WholeGPU || int64(g)*unit.WholeGPU >= v.Nodes()[n].Capacity[unit.GPU] {
 					return fmt.Errorf("attempt %d holds GPU %d of node %d, which another holds or there is none", a, g,
 						n)
 				}
 			}
-			if gpus |= att.GPUs; count != att.Hold[unit.GPU] {
+			if sum != att.Hold[unit.GPU] {
 				return fmt.Errorf("attempt %d holds %v and the GPUs %b", a, att.Hold, att.GPUs)
 			}
 			underWay++

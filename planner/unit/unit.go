@@ -53,11 +53,14 @@ const (
 	CPU    Dim = iota // millicores: 1000 is one CPU
 	Memory            // bytes
 	Disk              // block I/O, bytes per second
-	GPU               // whole ones
+	GPU               // thousandths: a part of one GPU, or whole ones
 	Dims
 )
 
 func (d Dim) String() string { return [...]string{"cpu", "memory", "disk", "gpu"}[d] }
+
+// WholeGPU is one GPU.
+const WholeGPU = 1000
 
 // Unlimited is the amount that no need exceeds.
 const Unlimited int64 = math.MaxInt64
@@ -149,7 +152,7 @@ func (v Vector) String() string {
 	}
 	text := fmt.Sprintf("<%s, %s, %s", f(v[CPU], "millicores"), f(v[Memory], "B"), f(v[Disk], "B/s"))
 	if v[GPU] != 0 {
-		text += fmt.Sprintf(", %d GPUs", v[GPU])
+		text += fmt.Sprintf(", %g GPUs", float64(v[GPU])/WholeGPU)
 	}
 	return text + ">"
 }

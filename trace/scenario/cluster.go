@@ -304,6 +304,10 @@ func (y *doc) gpus(n *ClusterNode) func(*reader.Node) {
 		if list := y.Value(v); list != nil && len(list.Content) > 0 {
 			y.Sequence(v, "gpus", func(v *reader.Node) { n.Devices = append(n.Devices, y.Text(v)) })
 			count = float64(len(n.Devices))
+			if len(slices.Compact(slices.Sorted(slices.Values(n.Devices)))) < len(n.Devices) {
+				y.Faults.Fail("bad-value", y.Line(v), "", "gpus has a name twice: --gpus 0.5 gives tasks "+
+					"parts of a GPU")
+			}
 		} else if x, err := reader.Number(y.Text(v)); err == nil && x == math.Trunc(x) {
 			count = x
 		}

@@ -163,11 +163,15 @@ func none(list string) bool {
 	})
 }
 
-// gpus reads how many GPUs a list asks for: N, or gpu and gpu:N of generic resources.
+// gpus reads how many thousandths of GPUs a list asks for: N GPUs, or of generic resources gpu, gpu:N, and mps:N for
+// hundredths of one.
 func gpus(list string) (all int, err error) {
 	for one := range strings.SplitSeq(list, ",") {
-		n, err := 1, error(nil)
-		if one != "gpu" {
+		n, each, err := 1, 1000, error(nil)
+		if part, ok := strings.CutPrefix(one, "mps:"); ok {
+			each = 10
+			n, err = strconv.Atoi(part)
+		} else if one != "gpu" {
 			n, err = strconv.Atoi(strings.TrimPrefix(one, "gpu:"))
 		}
 		switch {
@@ -175,7 +179,7 @@ func gpus(list string) (all int, err error) {
 		case err != nil || n < 0 || n > 1<<20:
 			return 0, fmt.Errorf("%q: %s", one, noGPU)
 		default:
-			all += n
+			all += n * each
 		}
 	}
 	return all, nil

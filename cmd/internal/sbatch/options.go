@@ -12,8 +12,9 @@ import (
 
 // Reasons that several options share.
 const (
-	oneHost    = "gantry runs on one host, and its planner chooses the virtual node"
-	noGPU      = "gantry gives out whole GPUs of one kind: --gpus=N or --gres=gpu:N says how many"
+	oneHost = "gantry runs on one host, and its planner chooses the virtual node"
+	noGPU   = "gantry gives out GPUs of one kind: --gpus=N or --gres=gpu:N says how many, --gres=mps:N " +
+		"asks for N hundredths of one"
 	planned    = "the policy of the server decides the order"
 	noSteps    = "gantry has no job steps"
 	noHold     = "gantry holds no jobs back: use --dependency, or submit later"

@@ -43,7 +43,7 @@ type Job struct {
 	PerCPU    int64         // of --mem-per-cpu, bytes; 0: not said
 	Tail      time.Duration // how long the jobs take that come after it and are not submitted yet
 	Licenses  string        // NAME[:COUNT],...; "": none
-	GPUs      int           // of the whole job
+	GPUs      int           // of the whole job, in thousandths
 	Retries   int           // further tries after its program failed
 	Output    string        // patterns of files; "" if not said
 	Error     string        // "": as Output
@@ -285,8 +285,8 @@ func (c *call) cpus() error {
 	if j.CPUs = max(max(j.Tasks, 1)*max(j.PerTask, 1), atLeast); j.CPUs > 1<<20 {
 		return usagef("%d CPUs are more than any host has", j.CPUs)
 	}
-	if j.GPUs = max(c.gpus, c.gpusPerNode, c.gres, c.gpusPerTask*max(j.Tasks, 1)); j.GPUs > 1<<20 {
-		return usagef("%d GPUs are more than any host has", j.GPUs)
+	if j.GPUs = max(c.gpus, c.gpusPerNode, c.gres, c.gpusPerTask*max(j.Tasks, 1)); j.GPUs > 1<<30 {
+		return usagef("%d GPUs are more than any host has", j.GPUs/1000)
 	}
 	return nil
 }

@@ -575,13 +575,13 @@ func TestFilesOfJobs(t *testing.T) {
 
 // GPUs are counted whatever option asks for them; of one option the last counts, of several the largest.
 func TestJobsAskForGPUs(t *testing.T) {
-	for args, want := range map[string]int{"": 0, "--gres=gpu": 1, "--gres=gpu:2": 2, "-G 3": 3, "-G1 -G0": 0,
+	for args, want := range map[string]float64{"": 0, "--gres=gpu": 1, "--gres=gpu:2": 2, "-G 3": 3, "-G1 -G0": 0,
 		"-G0 -G1 --gres=gpu:00,fast:0": 1, "-G tesla:0,kepler:0 --gpus-per-task tesla:0": 0, "--gpus-per-node=2": 2,
-		"--gpus-per-task=2 -n 3": 6, "--gpus-per-task=1": 1, "--gpus=4 --gres=gpu:2": 4,
+		"--gpus-per-task=2 -n 3": 6, "--gpus-per-task=1": 1, "--gpus=4 --gres=gpu:2": 4, "--gres=mps:50": 0.5,
 		"--tres-per-task=gres/gpu=0": 0} {
 		j, err := sbatch.Parse(append(strings.Fields(args), "--wrap", "true"), host(nil, ""))
-		if err != nil || j.GPUs != want {
-			t.Errorf("%q: %+v GPUs, %v; want %d", args, j, err, want)
+		if err != nil || float64(j.GPUs)/1000 != want {
+			t.Errorf("%q: %+v, %v; want %g GPUs", args, j, err, want)
 		}
 	}
 }

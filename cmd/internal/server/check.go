@@ -12,6 +12,7 @@ import (
 
 	"gantry/executor"
 	"gantry/planner"
+	"gantry/planner/unit"
 	"gantry/trace"
 	"gantry/trace/reader"
 )
@@ -148,8 +149,8 @@ func checkTasks(w *trace.Workflow) error {
 		case min(t.MemoryBytes, t.ReadBytes, t.WrittenBytes, t.DiskBps, t.DiskLimit) < 0,
 			max(t.MemoryBytes, t.ReadBytes, t.WrittenBytes, t.DiskBps, t.DiskLimit) > most:
 			return fmt.Errorf("task %s: its memory or its bytes are out of range", t.ID)
-		case t.GPUs < 0 || t.GPUs > planner.MostGPUs:
-			return fmt.Errorf("task %s: it asks for %d GPUs", t.ID, t.GPUs)
+		case t.GPUs < 0, t.GPUs > unit.WholeGPU && t.GPUs%unit.WholeGPU > 0, t.GPUs > planner.MostGPUs*unit.WholeGPU:
+			return fmt.Errorf("task %s: it asks for %g GPUs", t.ID, float64(t.GPUs)/unit.WholeGPU)
 		case t.Retries < -1 || t.Retries > math.MaxInt16 || t.Phase < 0 || int(t.Phase) > len(w.Tasks):
 			return fmt.Errorf("task %s: its retries or its phase are out of range", t.ID)
 		case t.Container < 0 || int(t.Container) > len(w.Containers):

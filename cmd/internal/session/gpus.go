@@ -43,8 +43,9 @@ func (s *Settings) assignGPUs() error {
 				return exit.Hostf("node %s: this host has no GPU %s: it has %s", n.Name, name, strings.Join(free, ", "))
 			case key == "":
 				return exit.Hostf("node %s: this host has no GPU %s: %s", n.Name, name, host.WhyNone())
-			case owner[key] != "" && owner[key] != n.Name: // within a node they are shares of one
-				return exit.Inputf("node %s has the GPU %s, which is one of node %s, too", n.Name, name, owner[key])
+			case owner[key] != "":
+				return exit.Inputf("node %s has the GPU %s, which is one of node %s already; tasks hold parts of one "+
+					"by --gpus 0.5", n.Name, name, owner[key])
 			}
 			owner[key] = n.Name
 		}

@@ -137,7 +137,7 @@ func (b *sandbox) findGPUs(info *sqlite.RunInfo) {
 	}
 	if err == nil {
 		host := gpu.Open(set.CDI)
-		b.gpus = host.Distinct(strings.Split(a.GPUs, ","))
+		b.gpus = strings.Split(a.GPUs, ",")
 		b.edits, err = host.Edits(b.gpus)
 	}
 	if err != nil {

@@ -106,11 +106,14 @@ func PrintJSON(w io.Writer, v any) {
 }
 
 // Cores writes an amount of processors.
-func Cores(millicores int64) string {
-	if millicores == 1000 {
-		return "1 core"
+func Cores(millicores int64) string { return Some(float64(millicores)/1000, "core") }
+
+// Some writes an amount of what there are parts of, too.
+func Some(n float64, of string) string {
+	if n == 1 {
+		return "1 " + of
 	}
-	return fmt.Sprintf("%g cores", float64(millicores)/1000)
+	return fmt.Sprintf("%g %ss", n, of)
 }
 
 // Terminal reports whether f is one that lines can be redrawn on.

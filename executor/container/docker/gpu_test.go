@@ -56,7 +56,7 @@ func madeUp(t *testing.T, c *container.Config, more string) {
 	c.CDI = []string{dir}
 	n := &c.Platform.Nodes[0]
 	n.Devices = gpu.Open(c.CDI).GPUs()
-	n.Capacity[unit.GPU] = int64(len(n.Devices))
+	n.Capacity[unit.GPU] = int64(len(n.Devices)) * unit.WholeGPU
 }
 
 func write(t *testing.T, path, text string) {

@@ -71,17 +71,6 @@ func (h *Host) Key(name string) string {
 	return string(nodes)
 }
 
-// Distinct leaves out names of devices that others before them name.
-func (h *Host) Distinct(names []string) (out []string) {
-	known := map[string]bool{}
-	for _, name := range names {
-		if key := h.Key(name); !known[key] {
-			known[key], out = true, append(out, name)
-		}
-	}
-	return out
-}
-
 // WhyNone says why there is no GPU, or no more: the first file with a fault, or that there is none.
 func (h *Host) WhyNone() string {
 	faults := h.cache.GetErrors()

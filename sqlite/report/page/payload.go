@@ -150,6 +150,7 @@ type odd struct {
 	Kept    *float64 `json:"kept,omitempty"`
 	Before  *int64   `json:"before,omitempty"`
 	Lost    *int64   `json:"lost,omitempty"`
+	GPUs    string   `json:"gpus,omitempty"`     // names
 	GPU     *int64   `json:"gpu,omitempty"`      // time of GPUs
 	GPUPeak *int64   `json:"gpu_peak,omitempty"` // bytes
 }

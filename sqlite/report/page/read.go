@@ -284,7 +284,7 @@ func (r *reader) attempts() error {
 			&l.estimate, &l.spread, &l.samples, &source, &outcome, &l.cpu, &l.throttled, &l.peak, &l.read,
 			&l.written, &l.copied, &l.millicores, &l.memory, &l.disk, &l.appliedCores, &l.appliedMemory, &l.appliedRead,
 			&l.appliedWrite, &exit, &x.Message, &x.OOM, &x.Dropped, &x.Moved, &x.Done, &x.Kept, &x.Before,
-			&x.Lost, &x.GPU, &x.GPUPeak); err != nil {
+			&x.Lost, &x.GPUs, &x.GPU, &x.GPUPeak); err != nil {
 			return err
 		}
 		number := l.task
@@ -317,7 +317,7 @@ func (r *reader) attempts() error {
 		coalesce(hold_disk_bps, 0), coalesce(applied_cpu_millicores, 0), coalesce(applied_memory_bytes, 0),
 		coalesce(applied_read_bps, 0), coalesce(applied_write_bps, 0), exit_code, coalesce(message, ''),
 		nullif(oom_kills, 0), nullif(dropped_bytes, 0), nullif(moved_bytes, 0), nullif(done, 0), nullif(kept, 0),
-		nullif(before_ns, 0), nullif(lost_ns, 0), gpu_ns, peak_gpu_memory_bytes
+		nullif(before_ns, 0), nullif(lost_ns, 0), coalesce(gpus, ''), gpu_ns, peak_gpu_memory_bytes
 		FROM attempts WHERE run = ? AND queued_ns IS NOT NULL ORDER BY queued_ns, attempt`, r.id)
 	for i := range r.lives {
 		l := &r.lives[i]

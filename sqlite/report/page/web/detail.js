@@ -35,7 +35,7 @@ function waiting(run, need, k) {
   return code;
 }
 
-const asked = (run, i) => [cores(run.attempt.cores[i]), run.attempt.memory[i] > 0 && bytes(run.attempt.memory[i] * 1000), run.attempt.disk[i] > 0 && perSecond(run.attempt.disk[i] * 1000)].filter(Boolean).join(', ');
+const asked = (run, i) => [cores(run.attempt.cores[i]), run.attempt.memory[i] > 0 && bytes(run.attempt.memory[i] * 1000), run.attempt.disk[i] > 0 && perSecond(run.attempt.disk[i] * 1000), run.oddOf.get(i)?.gpus && `GPUs ${run.oddOf.get(i).gpus}`].filter(Boolean).join(', ');
 
 function applied(run, i) {
   const a = run.attempt;
