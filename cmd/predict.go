@@ -394,7 +394,7 @@ func traceSamples(run *sqlite.TrainingRun, file string) error {
 		s := predict.Sample{Kind: t.Kind, Ran: t.Runtime, Features: predict.Features{Input: unit.Bytes(input),
 			CPU: int64(t.Cores * 1000), Speed: 1}}
 		if t.Known.Has(trace.Memory) {
-			s.Peak, s.Features.Memory = unit.Bytes(t.MemoryBytes), unit.Bytes(t.MemoryBytes)
+			s.Peak = unit.Bytes(t.MemoryBytes)
 		}
 		run.Samples = append(run.Samples, s)
 	}

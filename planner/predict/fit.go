@@ -71,7 +71,7 @@ const (
 	// logarithms. Lotaru's data have 0.15 to 0.25 for five machines.
 	oneKind = 0.25
 	// trust is how many samples weigh as much as the speed of the node does.
-	trust = 0.5
+	trust = noise * noise / (oneKind * oneKind)
 )
 
 // Predict returns the point prediction.
@@ -143,7 +143,8 @@ const growth = 0.1
 // Interval returns the interval that a new measurement lies in with the given probability. If it is exchangeable with
 // the training samples, that follows from the quantiles of the residuals of samples left out (conformal prediction;
 // Papadopoulos et al. 2002; Barber et al. 2021). With too few samples for that the logarithms of the residuals are
-// taken for normal ones of unknown variance (Student's t). Outside of the range of training the interval grows.
+// taken for normal ones of unknown variance (Student's t: one fewer degrees of freedom than samples). Outside of the
+// range of training the interval grows.
 func (r *Regression) Interval(f *Features, probability float64) (low, high float64) {
 	p, n := r.Predict(f), float64(len(r.Ratios))
 	tail := (1 - probability) / 2
@@ -151,7 +152,7 @@ func (r *Regression) Interval(f *Features, probability float64) (low, high float
 	if at := int(math.Floor((n+1)*tail)) - 1; at >= 0 {
 		lo, hi = math.Log(r.Ratios[at]), math.Log(r.Ratios[len(r.Ratios)-1-at])
 	} else {
-		t := distuv.StudentsT{Sigma: 1, Nu: n + 1}.Quantile(1 - tail)
+		t := distuv.StudentsT{Sigma: 1, Nu: max(1, n-1)}.Quantile(1 - tail)
 		hi = t * r.spread() * math.Sqrt(1+1/max(n, 1))
 		lo = -hi
 	}

@@ -127,9 +127,12 @@ func beyond(x, least, most float64) float64 {
 // sorted is a sorted copy.
 func sorted(x []float64) []float64 { return slices.Sorted(slices.Values(x)) }
 
-// spreadOf is the standard deviation of logarithms, drawn to a usual one where there are few (a prior of two
+// noise is how much runs of one task differ from each other: the usual standard deviation of their logarithms.
+const noise = 0.14
+
+// spreadOf is the standard deviation of logarithms, drawn to the usual one where there are few (a prior of two
 // measurements).
 func spreadOf(logs []float64) float64 {
-	const usual, weight = 0.14, 2
-	return math.Sqrt((weight*usual*usual + floats.Dot(logs, logs)) / (weight + float64(len(logs))))
+	const weight = 2
+	return math.Sqrt((weight*noise*noise + floats.Dot(logs, logs)) / (weight + float64(len(logs))))
 }

@@ -49,6 +49,9 @@ func (s *Sample) work() float64 { return s.Ran.Seconds() * s.speed() }
 // enough is the memory, in bytes, that the attempt would have done with. A peak that reached the limit has page cache
 // in it, of which the kernel leaves as much as there is room for: the limit was enough.
 func (s *Sample) enough() float64 {
+	if s.Features.Memory == 0 { // no limit
+		return margin * float64(s.Peak)
+	}
 	return max(float64(s.Peak), min(margin*float64(s.Peak), float64(s.Features.Memory)))
 }
 
