@@ -236,6 +236,8 @@ func TestCompletionOffersWhatMayComeNext(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"slurm-n", ""},
 		{"sim", "simulate"},
+		{"ana", "analyze"},
+		{"statistics fi", "first"},
 		{"simulate --pol", "--policy"},
 		{"simulate --policy wh", "wheft"},
 		{"explain fi", "first"},

@@ -98,7 +98,7 @@ func complete(app *cli.App, words []string) {
 	var found []entry
 	switch command := app.Command(words[0]); {
 	case len(words) == 1:
-		found = commandTerms(app)
+		found = commandTerms(app, true)
 	case command != nil:
 		found = completeCommand(app, command, words[1:len(words)-1], last)
 	}
@@ -112,11 +112,13 @@ func complete(app *cli.App, words []string) {
 	}
 }
 
-func commandTerms(app *cli.App) []entry {
+func commandTerms(app *cli.App, aliases bool) []entry {
 	var terms []entry
 	for _, c := range app.Commands {
-		if !c.Hidden {
-			terms = append(terms, entry{c.Name, c.Usage, c.Category})
+		for i, name := range c.Names() {
+			if !c.Hidden && (i == 0 || aliases) {
+				terms = append(terms, entry{name, c.Usage, c.Category})
+			}
 		}
 	}
 	return terms
@@ -151,7 +153,7 @@ func completeCommand(app *cli.App, command *cli.Command, before []string, last s
 	}
 	switch command.Name {
 	case "help":
-		return commandTerms(app)
+		return commandTerms(app, true)
 	case "completion":
 		return []entry{{name: "bash"}, {name: "zsh"}, {name: "fish"}}
 	case "explain", "logs", "shell":

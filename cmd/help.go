@@ -50,7 +50,7 @@ type entry struct{ name, meaning, group string }
 
 func appHelp(app *cli.App) helpPage {
 	return helpPage{name: app.Name, usage: app.Usage, synopsis: "gantry COMMAND [OPTIONS] [ARGUMENTS]",
-		text: app.Description, commands: commandTerms(app), options: optionTerms(app.Flags)}
+		text: app.Description, commands: commandTerms(app, false), options: optionTerms(app.Flags)}
 }
 
 func commandHelp(c *cli.Command) helpPage {
