@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/client"
 
+	runtime "gantry/executor/container"
 	"gantry/executor/container/docker"
 )
 
@@ -25,6 +27,7 @@ type host struct {
 	server *http.Server
 	conns  atomic.Int64 // accepted so far
 	logs   http.HandlerFunc
+	info   http.HandlerFunc // nil: it is answered
 }
 
 func newHost(t *testing.T) (*host, *client.Client) {
@@ -47,7 +50,13 @@ func (h *host) up() {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/_ping", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Api-Version", "1.41") })
-	mux.HandleFunc("/v1.41/info", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"NCPU": 3}`) })
+	mux.HandleFunc("/v1.41/info", func(w http.ResponseWriter, r *http.Request) {
+		if h.info != nil {
+			h.info(w, r)
+			return
+		}
+		fmt.Fprint(w, `{"NCPU": 3}`)
+	})
 	mux.HandleFunc("/v1.41/containers/c/logs", func(w http.ResponseWriter, r *http.Request) { h.logs(w, r) })
 	h.server = &http.Server{Handler: mux, ConnState: func(_ net.Conn, s http.ConnState) {
 		if s == http.StateNew {
@@ -125,6 +134,24 @@ func TestCancelledRequestEnds(t *testing.T) {
 		}
 	}
 	cores(t, cli)
+}
+
+func TestAnswerThatStopsInTheMiddleIsAnError(t *testing.T) {
+	t.Parallel()
+	h, _ := newHost(t)
+	h.info = func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, `{"NCPU": `)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}
+	e, err := docker.Open(t.Context(), "unix://"+h.path, "", 2*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if _, err := e.Host(t.Context()); err == nil || !strings.Contains(err.Error(), runtime.ErrNoAnswer.Error()) {
+		t.Errorf("an answer that never ends: %v", err)
+	}
 }
 
 func TestAnswerThatIsNotReadToItsEndSpoilsNoOther(t *testing.T) {
