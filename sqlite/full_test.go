@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"context"
+	"database/sql"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,13 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gantry/executor"
+	"gantry/executor/reuse"
 	"gantry/planner"
 	"gantry/sqlite"
 	"gantry/sqlite/logtest"
 )
 
 // smallDisk mounts a disk of 2 MB and opens a log on it.
-func smallDisk(t *testing.T) (dir, path string, db *sqlite.DB) {
+func smallDisk(t *testing.T, mode sqlite.Mode) (dir, path string, db *sqlite.DB) {
 	t.Helper()
 	dir = t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"); err != nil {
@@ -25,7 +27,7 @@ func smallDisk(t *testing.T) (dir, path string, db *sqlite.DB) {
 	}
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 	path = filepath.Join(dir, sqlite.FileName)
-	db, err := sqlite.Open(path, sqlite.Durable)
+	db, err := sqlite.Open(path, mode)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +36,7 @@ func smallDisk(t *testing.T) (dir, path string, db *sqlite.DB) {
 }
 
 func TestAFullDiskLosesNothingLoggedBefore(t *testing.T) {
-	dir, path, db := smallDisk(t)
+	dir, path, db := smallDisk(t, sqlite.Durable)
 	l := logtest.New(t, db, logtest.Info("calm"))
 	first := l.Arrive(0, "w", []string{"a"}, [][]int32{nil})
 	message := strings.Repeat("the program said much ", 1000)
@@ -84,11 +86,100 @@ func TestAFullDiskLosesNothingLoggedBefore(t *testing.T) {
 	}
 }
 
+// A simulation goes on while its log is written: batches after one that failed are not written, either.
+func TestNothingIsWrittenAfterAFailedWrite(t *testing.T) {
+	dir, path, db := smallDisk(t, sqlite.Bulk)
+	l := logtest.New(t, db, logtest.Info("calm"))
+	first := l.Arrive(0, "w", []string{"a"}, [][]int32{nil})
+	room := func(size string) {
+		t.Helper()
+		if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size="+size); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seq := uint64(1)
+	batch := func(message string) executor.Batch { // as many events as are written at once
+		var b executor.Batch
+		for range 5000 {
+			id := planner.AttemptID(seq / 2)
+			b.Events = append(b.Events, planner.Event{Seq: seq + 1, At: planner.Time(seq),
+				Body: &planner.PlanCommitted{Orders: []planner.Order{{Kind: planner.OrderStart, Task: first,
+					Attempt: id}}}}, planner.Event{Seq: seq + 2, At: planner.Time(seq),
+				Body: &planner.AttemptExited{Attempt: id, Outcome: planner.ExitCode, Message: message}})
+			seq += 2
+		}
+		return b
+	}
+	room("16m")
+	if err := l.Append(t.Context(), batch("")); err != nil {
+		t.Fatal(err)
+	}
+	written := seq
+	_ = l.Append(t.Context(), batch(strings.Repeat("much ", 1000)))
+	if err := l.Append(t.Context(), batch("")); !sqlite.IsDisk(err) {
+		t.Fatalf("25 MB fit on a disk of 16: %v", err)
+	}
+	room("64m")
+	for range 2 {
+		if err := l.Append(t.Context(), batch("")); !sqlite.IsDisk(err) {
+			t.Errorf("with room again, another batch is taken: %v", err)
+		}
+	}
+	if err := l.Finish(t.Context(), sqlite.Failed, 4); !sqlite.IsDisk(err) {
+		t.Errorf("the end of the run says %v", err)
+	}
+	if last, n := query[uint64](t, path, "SELECT max(seq) FROM events"), query[uint64](t, path,
+		"SELECT count(*) FROM events"); last != written || n != written {
+		t.Errorf("%d events up to %d are in the log, %d were written before the failure", n, last, written)
+	}
+}
+
+// A statement that fails may undo the whole transaction: a later one would be written by itself.
+func TestNoStatementFollowsOneThatFailed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), sqlite.FileName)
+	l := logtest.New(t, open(t, path, sqlite.Durable), logtest.Info("calm"))
+	first := l.Arrive(0, "w", []string{"a"}, [][]int32{nil})
+	other, err := sql.Open("sqlite3", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	change := func(text string) {
+		t.Helper()
+		if _, err := other.Exec(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change("CREATE TRIGGER broken BEFORE INSERT ON contents BEGIN SELECT RAISE(ROLLBACK, 'broken'); END")
+	l.Contents(reuse.Content{File: 3})
+	l.Sample(sqlite.Sample{At: 1})
+	l.OnDisk(7)
+	b := executor.Batch{Events: []planner.Event{{Seq: 2, At: 1, Body: &planner.PlanCommitted{
+		Orders: []planner.Order{{Kind: planner.OrderStart, Task: first}}}}}}
+	holds := func(want string) {
+		t.Helper()
+		if got := query[string](t, path, "SELECT (SELECT count(*) FROM events) || ' ' || (SELECT count(*) FROM "+
+			"contents) || ' ' || (SELECT count(*) FROM samples) || ' ' || coalesce(peak_disk_bytes, 0) FROM "+
+			"runs"); got != want {
+			t.Errorf("events, contents, samples and bytes on disk are %s, want %s", got, want)
+		}
+	}
+	if err := l.Append(t.Context(), b); err == nil || !strings.Contains(err.Error(), "broken") {
+		t.Errorf("the batch is taken: %v", err)
+	}
+	holds("1 0 0 0")
+	change("DROP TRIGGER broken")
+	if err := l.Append(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	holds("2 1 1 7")
+}
+
 // However full the disk is, the end of a run is logged: it is known as stopped by its host, not as crashed.
 func TestTheEndOfARunIsLoggedOnAFullDisk(t *testing.T) {
 	for _, state := range []sqlite.State{sqlite.Interrupted, sqlite.Failed} {
 		t.Run(string(state), func(t *testing.T) {
-			dir, path, db := smallDisk(t)
+			dir, path, db := smallDisk(t, sqlite.Durable)
 			l := logtest.New(t, db, logtest.Info("calm"))
 			first := l.Arrive(0, "w", []string{"a", "a"}, [][]int32{nil, nil})
 			l.Exit(2*logtest.Second, l.Start(0, first, 1, 0, time.Second), planner.OK, 0, "")
