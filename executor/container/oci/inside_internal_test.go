@@ -43,7 +43,13 @@ func TestTheFirstThreadKeepsItsNamespaces(t *testing.T) {
 		t.Skip("makes mount namespaces: needs root")
 	}
 	threadtest.Keeps(t, func() {
-		if err := (inside{}).do(func() error { return nil }); err != nil {
+		if err := (inside{}).do(func() error {
+			network, err := closedNetwork()
+			if err == nil {
+				err = network.Close()
+			}
+			return err
+		}); err != nil {
 			t.Error(err)
 		}
 	})
