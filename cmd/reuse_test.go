@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -491,6 +492,55 @@ func TestAnyFileCanBeAResult(t *testing.T) {
 	c.gantry(exitOK, "rm", "last")
 	if _, err := os.Lstat(filepath.Join(c.dir, "runs", session.LatestLink)); err == nil {
 		t.Error("the link to the newest run leads nowhere")
+	}
+}
+
+// Of an output that is a directory or a pattern, some files can be results.
+func TestPartsOfOutputsCanBeResults(t *testing.T) {
+	beside(t)
+	needsCheap(t)
+	c := cliTest{t, t.TempDir()}
+	flow := c.write("flow.makeflow", "d/ parts/*.txt:\n\tmkdir -p d/sub parts; echo 1 >d/x1; echo 2 >d/y; "+
+		"echo 3 >d/sub/s.vcf; ln -s y d/xl; echo a >parts/ab.txt; echo b >parts/b.txt\n"+
+		"all.txt: d parts/*.txt\n\tcat d/xl parts/b.txt >all.txt\n")
+	is := func(run string, want ...string) {
+		t.Helper()
+		var got []string
+		top := filepath.Join(c.dir, "runs", run, "results", "flow")
+		err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				text, _ := os.ReadFile(path)
+				got = append(got, strings.TrimPrefix(path, top+"/")+"="+strings.TrimSpace(string(text)))
+			}
+			return err
+		})
+		slices.Sort(want)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("the results of run %s are %q, %v, want %q", run, got, err, want)
+		}
+	}
+	args := []string{"run", "-q", "--image", "gantry/busybox", "--results", "**/*.vcf", "--results", "./d//x*",
+		"--results", "parts/a*"}
+	want := []string{"all.txt=2\nb", "d/sub/s.vcf=3", "d/x1=1", "d/xl=2", "parts/ab.txt=a"}
+	c.gantry(exitOK, append(args, "--name", "scratch", "--scratch", flow)...)
+	is("scratch", want...)
+	c.gantry(exitOK, append(args, "--name", "kept", flow)...)
+	c.gantry(exitOK, "resume", "-q", "kept", "--with", flow, "--results", "d/y", "--results", "d/x1")
+	is("kept", append(want, "d/y=2")...)
+	c.gantry(exitOK, append(args, "--name", "again", "--reuse", flow)...)
+	is("again", want...)
+	for _, run := range []string{"kept", "again"} {
+		c.gantry(exitOK, "clean", "--files", run)
+	}
+	is("kept", append(want, "d/y=2")...)
+	is("again", want...)
+	_, errs := c.gantry(exitInput, "run", "--image", "gantry/busybox", "--results", "parts/a*.tex", flow)
+	if !strings.Contains(errs, `"parts/a*.tex" matches no file`) {
+		t.Error(errs)
+	}
+	if out, _ := c.gantry(exitOK, "run", "--image", "gantry/busybox", "--results", "d/none", "--name", "none",
+		flow); !strings.Contains(out, `left no file for the results "d/none"`) {
+		t.Error(out)
 	}
 }
 

@@ -233,7 +233,7 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 		return nil, err
 	}
 	adm := &Admission{Submission: *sub, Spec: &WorkflowSpec{ID: a.workflows, Name: sub.Name, Label: w.Label,
-		By: sub.By}}
+		By: sub.By, Results: w.Results}}
 	arrived := &adm.Arrived
 	arrived.Workflow = planner.Workflow{ID: a.workflows, Class: sub.Class, Arrived: at, Release: sub.Release,
 		Due: sub.Due, RejectLate: sub.RejectLate}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"gantry/planner"
+	"gantry/trace"
 )
 
 // Change is a task that runs again, or for the first time, when a workflow is continued, and why.
@@ -120,7 +121,9 @@ func (k *keeper) need(i int) {
 		node = x.Node
 	}
 	for _, f := range k.now.Tasks[i].Outputs {
-		reader := f.Final
+		reader := f.Final || slices.ContainsFunc(k.now.Spec.Results, func(pattern string) bool {
+			return trace.MayHold(pattern, f.Name) && !slices.Contains(k.was.Spec.Results, pattern)
+		})
 		by := ""
 		for _, c := range k.now.Arrived.Tasks[i].Children {
 			if j := int(c - k.first); k.why[j] != "" && slices.Contains(k.now.Tasks[j].Inputs, f) {

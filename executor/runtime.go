@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"time"
 
@@ -264,6 +265,18 @@ type WorkflowSpec struct {
 	Name  string // unique within the run and safe as a file name
 	Label string
 	By    *User // owner of its files, and user of its programs; nil: the user of gantry
+	// Results are patterns: those parts of outputs that they match are results.
+	Results []string `json:",omitzero"`
+}
+
+// IsResult reports whether a part of an output is a result, by itself or in a directory that is one.
+func (w *WorkflowSpec) IsResult(name string) bool {
+	for ; name != "." && name != "/"; name = path.Dir(name) {
+		if slices.ContainsFunc(w.Results, func(pattern string) bool { return trace.Matches(pattern, name) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // TrueRun returns the runtime of t on node n of the given speed.

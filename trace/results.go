@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"gantry/trace/shown"
 	"gantry/trace/spelling"
 )
 
@@ -45,13 +44,42 @@ func matchesPart(pattern, name string) bool {
 	return pattern == name || err == nil && ok && (pattern[0] == '.' || name[0] != '.')
 }
 
+// MayHold reports whether a pattern may match a part of an output: a file in a directory of that name, or one of the
+// files that the output matches, if it is a pattern.
+func MayHold(pattern, output string) bool {
+	return mayHold(strings.Split(path.Clean(pattern), "/"), strings.Split(path.Clean(output), "/"))
+}
+
+func mayHold(pattern, output []string) bool {
+	switch {
+	case len(output) == 0:
+		return true
+	case output[0] == "**" || len(pattern) > 0 && pattern[0] == "**":
+		return true
+	}
+	return len(pattern) > 0 && mayMeet(pattern[0], output[0]) && mayHold(pattern[1:], output[1:])
+}
+
+// mayMeet reports whether two patterns may match one name.
+func mayMeet(a, b string) bool {
+	const special = "*?[]"
+	i, j := strings.IndexAny(a, special), strings.IndexAny(b, special)
+	if i < 0 || j < 0 {
+		return matchesPart(a, b) || matchesPart(b, a)
+	}
+	begins := strings.HasPrefix(a[:i], b[:j]) || strings.HasPrefix(b[:j], a[:i])
+	x, y := a[strings.LastIndexAny(a, special)+1:], b[strings.LastIndexAny(b, special)+1:]
+	return begins && (strings.HasSuffix(x, y) || strings.HasSuffix(y, x))
+}
+
 // mostNamed is how many files an error names.
 const mostNamed = 10
 
-// KeepResults makes all files results that a task writes and whose names a pattern matches. It is an error if there is
-// none.
+// KeepResults makes all files results that a task writes and whose names a pattern matches, also parts of outputs. It
+// is an error if there can be none. Any output may be a directory, but with ** in front a pattern that matches no
+// output takes one without an ending.
 func (w *Workflow) KeepResults(pattern string) error {
-	any := false
+	any, parts := false, false
 	var written []string
 	for i := range w.Files {
 		f := &w.Files[i]
@@ -60,8 +88,14 @@ func (w *Workflow) KeepResults(pattern string) error {
 		}
 		if Matches(pattern, f.Name) {
 			f.Keep, any = KeepAlways, true
+		} else if MayHold(pattern, f.Name) {
+			parts = true
+			any = any || !strings.HasPrefix(path.Clean(pattern), "**") || path.Ext(f.Name) == ""
 		}
 		written = append(written, f.Name)
+	}
+	if parts && !slices.Contains(w.Results, pattern) {
+		w.Results = append(w.Results, pattern)
 	}
 	if any {
 		return nil
@@ -70,12 +104,6 @@ func (w *Workflow) KeepResults(pattern string) error {
 		return fmt.Errorf("%q is no pattern: a [ is not closed", pattern)
 	}
 	slices.Sort(written)
-	for _, name := range written {
-		if Matches(name, pattern) || strings.HasPrefix(path.Clean(pattern), name+"/") {
-			return fmt.Errorf("%q is a part of %s, which a task declares as one output: patterns are compared with "+
-				"the names that tasks declare; name that", pattern, shown.Quote(name))
-		}
-	}
 	if near := spelling.Nearest(pattern, written); near == "" && len(written) > mostNamed {
 		written = append(written[:mostNamed], "...")
 	}

@@ -41,6 +41,28 @@ func TestPatternsMatchNamesOfFiles(t *testing.T) {
 	}
 }
 
+func TestPatternsMatchPartsOfOutputs(t *testing.T) {
+	for pattern, x := range map[string]struct{ yes, no string }{
+		"d/x.vcf":     {"d d/x.vcf d/* d/x* d/** ** */x.vcf", "e d/y d/*.txt x.vcf d/x.vcf/y"},
+		"parts/a*":    {"parts parts/*.txt parts/?b parts/[ab]c", "part parts/b* parts/b/*"},
+		"**/*.bam":    {"d d/e *.txt", ""},
+		"*.bam":       {"*.bam a* **/c.bam", "d/e *.txt d/*.bam"},
+		"d/**/x/*.gz": {"d d/e/f", "e"},
+		"d[12]/*":     {"d1 d2 d*", "d d3"},
+	} {
+		for _, name := range strings.Fields(x.yes) {
+			if !trace.MayHold(pattern, name) {
+				t.Errorf("%q matches no part of %s", pattern, name)
+			}
+		}
+		for _, name := range strings.Fields(x.no) {
+			if trace.MayHold(pattern, name) {
+				t.Errorf("%q matches a part of %s", pattern, name)
+			}
+		}
+	}
+}
+
 // A makeflow says in either syntax which files are results.
 func TestMakeflowsNameResults(t *testing.T) {
 	kept := func(w *trace.Workflow) (names []string) {
@@ -64,6 +86,10 @@ func TestMakeflowsNameResults(t *testing.T) {
 			t.Errorf("%s keeps %s: %v", name, got, faults)
 		}
 	}
+	w, faults := flow(t, "p.makeflow", "MAKEFLOW_OUTPUTS=d/*.vcf parts/a* **/z\nd/ parts/*.txt: in\n\tx\n", nil)
+	if len(faults) > 0 || fmt.Sprint(kept(w), w.Results) != "[] [d/*.vcf parts/a* **/z]" {
+		t.Errorf("parts are kept by %v and %v: %v", kept(w), w.Results, faults)
+	}
 	const jx = "{\"rules\": [{\"command\": \"x\", \"outputs\": [\"a\"]}],\n\"results\": "
 	for name, x := range map[string]struct {
 		text, says string
@@ -73,8 +99,8 @@ func TestMakeflowsNameResults(t *testing.T) {
 		"c.makeflow": {"MAKEFLOW_OUTPUTS=in.txt\na: in.txt\n\tx\n", `"in.txt" matches no file`, 1},
 		"d.makeflow": {"MAKEFLOW_OUTPUTS=out.tx\nout.txt: in\n\tx\n", "did you mean out.txt?", 1},
 		"e.makeflow": {"MAKEFLOW_OUTPUTS=a[\na: in\n\tx\n", "a [ is not closed", 1},
-		"f.makeflow": {"MAKEFLOW_OUTPUTS=parts/a*.txt\nparts/*.txt: in\n\tx\n", "is a part of \"parts/*.txt\"", 1},
-		"g.makeflow": {"MAKEFLOW_OUTPUTS=d/x.vcf\nd/: in\n\tx\n", "\"d/x.vcf\" is a part of \"d\"", 1},
+		"f.makeflow": {"MAKEFLOW_OUTPUTS=parts/a*.tex\nparts/*.txt: in\n\tx\n", `"parts/a*.tex" matches no file`, 1},
+		"g.makeflow": {"MAKEFLOW_OUTPUTS=**/x.vfc\nx.vcf: in\n\tx\n", `"**/x.vfc" matches no file`, 1},
 		"b.jx":       {jx + `["b"]}`, `"b" matches no file`, 2},
 		"c.jx":       {jx + `"a"}`, "wrong type", 2},
 		"d.jx":       {jx + `[1]}`, "wrong type", 2},

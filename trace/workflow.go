@@ -100,6 +100,8 @@ type Workflow struct {
 	// Obstacles are why a real run has to be refused although the workflow can be simulated and emulated; each begins
 	// with its file and line.
 	Obstacles []string
+	// Results are patterns that may match parts of outputs, which are results then.
+	Results []string `json:",omitzero"`
 }
 
 // Container is an image as a catalog names it.

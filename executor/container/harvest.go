@@ -20,6 +20,7 @@ import (
 	"gantry/executor/emulate"
 	"gantry/planner"
 	"gantry/planner/unit"
+	"gantry/trace"
 	"gantry/trace/shown"
 )
 
@@ -371,12 +372,14 @@ func bare(dir string) bool {
 	return err == io.EOF
 }
 
-// doubts names possible failures of a program that ended well: output on standard error, and empty outputs.
-func (h *harvest) doubts() (said string) {
+// doubts names possible failures of a program that ended well: output on standard error, empty outputs, and directories
+// without the results that are to be in them.
+func (h *harvest) doubts() string {
 	const most = 5
-	var empty []string
+	var said, empty, without []string
+	loud := false
 	if st, err := os.Lstat(filepath.Join(h.dir, undeclaredErr)); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
-		said = evidence.WroteStderr
+		loud = true
 	}
 	for _, f := range h.l.Spec.Outputs {
 		path := h.r.files.Path(h.l.Node, h.l.Spec.Workflow, f)
@@ -384,23 +387,43 @@ func (h *harvest) doubts() (said string) {
 		switch {
 		case err != nil:
 		case f.Name == h.l.Spec.Stderr:
-			if st.Size() > 0 {
-				said = evidence.WroteStderr
-			}
+			loud = loud || st.Size() > 0
 		case st.Mode().IsRegular() && st.Size() == 0, st.IsDir() && bare(path):
 			empty = append(empty, shown.Quote(f.Name))
+		case st.IsDir() && !f.Final:
+			without = append(without, h.without(f, path)...)
 		}
 	}
-	if n := len(empty); n > most {
-		empty = append(empty[:most], fmt.Sprintf("%d more", n-most))
+	if loud {
+		said = append(said, evidence.WroteStderr)
 	}
-	if len(empty) == 0 {
-		return said
+	for _, of := range []struct {
+		text  string
+		names []string
+	}{{"left an empty output: ", empty}, {"left no file for the results ", without}} {
+		if n := len(of.names); n > most {
+			of.names = append(of.names[:most], fmt.Sprintf("%d more", n-most))
+		}
+		if len(of.names) > 0 {
+			said = append(said, of.text+strings.Join(of.names, ", "))
+		}
 	}
-	if said != "" {
-		said += ", and "
+	return strings.Join(said, ", and ")
+}
+
+// without lists the patterns of results that name parts of an output and match none.
+func (h *harvest) without(f *executor.FileSpec, path string) (patterns []string) {
+	w := h.l.Spec.Workflow
+	for _, pattern := range w.Results {
+		if strings.HasPrefix(pattern, "**") || !trace.MayHold(pattern, f.Name) {
+			continue
+		}
+		one := executor.WorkflowSpec{Results: []string{pattern}}
+		if _, names, err := stage.Results(&one, f, path); err == nil && len(names) == 0 {
+			patterns = append(patterns, shown.Quote(pattern))
+		}
 	}
-	return said + "left an empty output: " + strings.Join(empty, ", ")
+	return patterns
 }
 
 // report is the emulator's report of its work.

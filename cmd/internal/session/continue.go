@@ -284,7 +284,7 @@ func (c *continuing) dropInputs(was, now *executor.Admission) error {
 		if o := old[f.NodeName()]; o != nil && !o.Produced && !c.keeper.Changed(was.Spec, o, f) {
 			continue
 		}
-		if _, err := c.files.Remove(was.Spec, f); err != nil {
+		if _, err := c.files.Remove(was.Spec, f, true); err != nil {
 			return fmt.Errorf("input %s changed: delete its copy: %w", f.Name, err)
 		}
 	}
@@ -308,7 +308,7 @@ func (c *continuing) dropStale() error {
 			}
 			spec := c.engine.Spec(t)
 			for _, f := range spec.Outputs {
-				if _, err := c.files.Remove(spec.Workflow, f); err != nil {
+				if _, err := c.files.Remove(spec.Workflow, f, true); err != nil {
 					return fmt.Errorf("task %s of workflow %s runs again: delete its output %s: %w", spec.Name,
 						spec.Workflow.Name, f.Name, err)
 				}

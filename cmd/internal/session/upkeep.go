@@ -97,7 +97,7 @@ func (u *upkeep) end() {
 }
 
 func (u *upkeep) remove(area *stage.Area, x pastFile) {
-	freed, err := area.Remove(x.flow, x.file)
+	freed, err := area.Remove(x.flow, x.file, false)
 	if err != nil {
 		u.view.Warn("--scratch: delete file %s of workflow %s: %v", x.file.Name, x.flow.Name, err)
 		return

@@ -45,19 +45,23 @@ func (s *Area) adopt(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.N
 	if err != nil {
 		return err
 	}
-	return s.results(w, f, to)
+	_, err = s.results(w, f, to, false)
+	return err
 }
 
-// Remove deletes a file or a directory of a workflow from all nodes and from the results, and returns how many bytes of
-// disk that freed; with a block goes the whole that tasks saw. It is no error if it is not there.
-func (s *Area) Remove(w *executor.WorkflowSpec, f *executor.FileSpec) (freed int64, err error) {
+// Remove deletes a file or a directory of a workflow from all nodes, with results also from there, and returns how many
+// bytes of disk that freed; with a block goes the whole that tasks saw. It is no error if it is not there.
+func (s *Area) Remove(w *executor.WorkflowSpec, f *executor.FileSpec, results bool) (freed int64, err error) {
 	if _, err := localName(f.Name); err != nil {
 		return 0, err
 	}
-	paths := []string{filepath.Join(s.resultsDir(w), filepath.FromSlash(path.Clean(f.Name)))}
+	var paths []string
+	if results {
+		paths = append(paths, filepath.Join(s.resultsDir(w), filepath.FromSlash(path.Clean(f.Name))))
+	}
 	for n := range s.nodes {
 		at := s.Path(planner.NodeID(n), w, f)
-		if f.Glob {
+		if f.Glob && results {
 			files, _ := Files(at) // if it exists
 			for _, name := range files {
 				paths = append(paths, filepath.Join(s.resultsDir(w), name))

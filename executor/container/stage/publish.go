@@ -17,6 +17,7 @@ import (
 	"gantry/executor"
 	"gantry/executor/container/fault"
 	"gantry/planner"
+	"gantry/trace"
 	"gantry/trace/shown"
 )
 
@@ -218,45 +219,66 @@ func (p *publication) move(i int, f *executor.FileSpec, dirs map[string]bool) (m
 	if err := p.leaveLinks(f, filepath.Join(p.dir, own), to); err != nil {
 		return "", err
 	}
-	return "", p.results(p.t.Workflow, f, to)
+	_, err = p.results(p.t.Workflow, f, to, false)
+	return "", err
 }
 
-// results links an output that is a result among the results.
-func (s *Area) results(w *executor.WorkflowSpec, f *executor.FileSpec, at string) error {
-	if !f.Final {
-		return nil
-	}
-	results := s.resultsDir(w)
-	if !f.Glob {
-		return s.result(w, at, filepath.Join(results, filepath.FromSlash(path.Clean(f.Name))))
-	}
-	files, err := Files(at)
-	for _, name := range files {
-		if err := s.result(w, filepath.Join(at, name), filepath.Join(results, name)); err != nil {
-			return err
+// results links an output that is a result, or those of its parts that are, among the results. It returns how many.
+func (s *Area) results(w *executor.WorkflowSpec, f *executor.FileSpec, at string, missing bool) (linked int,
+	err error) {
+	from, names, err := Results(w, f, at)
+	for i, name := range names {
+		to := filepath.Join(s.resultsDir(w), name)
+		if _, err := os.Lstat(to); err == nil && missing {
+			continue
 		}
+		if err := s.result(w, from[i], to); err != nil {
+			return linked, err
+		}
+		linked++
 	}
-	return err
+	return linked, err
 }
 
-// LinkResult makes an output that lies on a node appear among the results, if it is a result and none was there, and
-// reports whether it did.
+// Results lists those parts of an output at its place that are results, and their names. A link among them stands
+// for its target.
+func Results(w *executor.WorkflowSpec, f *executor.FileSpec, at string) (from, names []string, err error) {
+	top := ""
+	if !f.Glob {
+		top = filepath.FromSlash(path.Clean(f.Name))
+	}
+	if f.Final && !f.Glob {
+		return []string{at}, []string{top}, nil
+	}
+	may := func(pattern string) bool { return trace.MayHold(pattern, f.Name) }
+	if !f.Final && !slices.ContainsFunc(w.Results, may) {
+		return nil, nil, nil
+	}
+	all, err := entriesOf(at)
+	for _, e := range all {
+		name, place := filepath.Join(top, e.Name), filepath.Join(at, e.Name)
+		if e.Dir || !f.Final && !w.IsResult(filepath.ToSlash(name)) {
+			continue
+		}
+		if real, err := filepath.EvalSymlinks(place); e.Link != "" && err == nil {
+			place = real
+		}
+		from, names = append(from, place), append(names, name)
+	}
+	return from, names, err
+}
+
+// LinkResult makes an output that lies on a node appear among the results, as far as it is a result and was not there,
+// and reports whether it did.
 func (s *Area) LinkResult(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID) (linked bool, err error) {
 	err = s.As(w, func() error {
 		at := s.Path(n, w, f)
-		files, err := Files(at)
-		if err != nil || !f.Final { // an optional one may not be there
+		if _, err := os.Lstat(at); err != nil { // an optional one may not be there
 			return nil
 		}
-		first := path.Clean(f.Name)
-		if f.Glob && len(files) > 0 {
-			first = files[0]
-		}
-		if _, err := os.Lstat(filepath.Join(s.resultsDir(w), filepath.FromSlash(first))); err == nil {
-			return nil
-		}
-		linked = true
-		return s.results(w, f, at)
+		some, err := s.results(w, f, at, true)
+		linked = some > 0
+		return err
 	})
 	return linked, err
 }
