@@ -201,6 +201,12 @@ func TestAnInterruptedCalibrationStoresNothing(t *testing.T) {
 	needsOCI(t)
 	needsTask(t)
 	beside(t)
+	for _, signal := range []os.Signal{os.Interrupt, os.Kill} {
+		t.Run(signal.String(), func(t *testing.T) { testInterruptedCalibration(t, signal) })
+	}
+}
+
+func testInterruptedCalibration(t *testing.T, signal os.Signal) {
 	home := t.TempDir()
 	cmd := gantryProcess(t, "calibrate", "--quick", "--runtime", "oci", "--dir", home)
 	var said bytes.Buffer
@@ -219,9 +225,17 @@ func TestAnInterruptedCalibrationStoresNothing(t *testing.T) {
 		in, _ := filepath.Glob(filepath.Join(home, "calibrate-*", "work", "lab", "t2-1")) // in the midst of it
 		begun = len(in) > 0
 	}
-	_ = cmd.Process.Signal(os.Interrupt)
-	if <-ended; cmd.ProcessState.ExitCode() != exitInterrupted {
+	dirs, _ := filepath.Glob(filepath.Join(home, "calibrate-*"))
+	name := filepath.Base(dirs[0])
+	if out := expect(t, exitOK, nil, "clean", "--dir", home, name); strings.Contains(out, "deleted") {
+		t.Errorf("a calibration that is under way was cleaned: %s", out)
+	}
+	_ = cmd.Process.Signal(signal)
+	if <-ended; signal == os.Interrupt && cmd.ProcessState.ExitCode() != exitInterrupted {
 		t.Errorf("%v: %s", cmd.ProcessState, said.String())
+	}
+	if signal == os.Kill {
+		expect(t, exitOK, []string{"deleted files of run " + name}, "clean", "--dir", home, name)
 	}
 	nothingIsLeft(t, home)
 	db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.ReadOnly)

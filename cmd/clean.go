@@ -19,9 +19,10 @@ func cleanCommand() *cli.Command {
 		Name:      "clean",
 		Usage:     "remove containers and control groups that a crash left behind",
 		ArgsUsage: "[RUN]",
-		Description: `Without RUN it cleans up after all runs. It leaves runs that a gantry works on, the log
-and all files alone. Tasks that a crashed run had started are lost to it; gantry resume keeps them instead, and leaves
-nothing behind either. gantry rm also removes the log and files of a run. Job steps of runs on Slurm are ended.
+		Description: `Without RUN it cleans up after all runs, and after calibrations that were killed. It leaves runs
+that a gantry works on, the log and all files alone. Tasks that a crashed run had started are lost to it; gantry resume
+keeps them instead, and leaves nothing behind either. gantry rm also removes the log and files of a run. Job steps of
+runs on Slurm are ended.
 
 With --files it also deletes the files of runs that have ended, but for their results: work directories with the
 output of tasks, and the copies of all inputs and outputs. With --keep-reuse it leaves the files that gantry run --reuse
@@ -74,11 +75,14 @@ func clean(c *cli.Context) error {
 		return exit.With(exit.Host, err)
 	}
 	var done cleaning
-	var partly error
-	if done.Cleaned, partly = session.CleanUsable(ctx, dir, run); partly != nil && !errors.Is(partly,
-		session.ErrPartly) {
+	if done.Cleaned, done.files, done.freed, err = session.CleanCalibrations(ctx, dir, run); err != nil {
+		return exit.With(exit.Host, err)
+	}
+	cleaned, partly := session.CleanUsable(ctx, dir, run)
+	if partly != nil && !errors.Is(partly, session.ErrPartly) {
 		return exit.With(exit.Host, partly)
 	}
+	done.Add(cleaned)
 	done.Containers = append(done.Containers, shells...)
 	if c.Bool("images") {
 		if err := done.cleanImages(ctx); err != nil {
@@ -86,9 +90,9 @@ func clean(c *cli.Context) error {
 		}
 	}
 	if c.Bool("files") {
-		var bytes int64
-		done.files, bytes, err = session.CleanFiles(ctx, dir, run, c.Bool("keep-reuse"))
-		if done.freed += bytes; err != nil {
+		files, bytes, err := session.CleanFiles(ctx, dir, run, c.Bool("keep-reuse"))
+		done.files, done.freed = append(done.files, files...), done.freed+bytes
+		if err != nil {
 			return err
 		}
 	}
@@ -111,7 +115,7 @@ func (d *cleaning) cleanImages(ctx context.Context) (err error) {
 		d.noEngine = err
 	}
 	stored, bytes, err := session.RemoveStored(ctx)
-	d.images, d.freed = append(d.images, stored...), bytes
+	d.images, d.freed = append(d.images, stored...), d.freed+bytes
 	return err
 }
 

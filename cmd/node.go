@@ -220,6 +220,9 @@ func fetchOnNode(c *cli.Context, r *slurm.Report, w session.EngineWants) error {
 	}
 	if w.Store = store; store != nil {
 		defer store.Close()
+		if err := session.KeepOnNode(store); err != nil {
+			return err
+		}
 	}
 	e, _, err := nodeEngine(c, r.Runtime, w)
 	if err != nil {

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gantry/cmd/internal/session"
 )
 
 // A shell has the files, the environment and the limits of its task, on a terminal, too, and nothing of it stays; what
@@ -93,6 +96,12 @@ func testShell(t *testing.T, runtime string) {
 	name := "gantry-shell-" + strings.TrimPrefix(filepath.Ext(left()[0]), ".")
 	if done, _ := c.gantry(exitOK, "clean", "r"); strings.Contains(done, name) {
 		t.Errorf("a shell that is used was removed: %s", done)
+	}
+	if runtime == "oci" {
+		gone, _, err := session.RemoveStored(t.Context())
+		if err != nil || strings.Contains(fmt.Sprint(gone), "busybox") {
+			t.Errorf("beside an open shell gantry clean --images removes %v, %v", gone, err)
+		}
 	}
 	if _, err = io.WriteString(stdin, "echo still\n"); err == nil {
 		_, err = io.CopyN(&out, stdout, 6)

@@ -83,4 +83,11 @@ func TestCleanKeepsWhatRunsNeed(t *testing.T) {
 			t.Errorf("run %s is not over", name)
 		}
 	}
+	_, says := fakeSlurm(t)
+	for state, needed := range map[string]bool{"RUNNING": true, "TIMEOUT": false} {
+		says("squeue", slurmJob(os.Getuid(), state), "", 0)
+		if session.Unfinished(t.Context(), "slurm-allocation:1") != needed {
+			t.Errorf("images of an allocation that is %s stay: want %v", state, needed)
+		}
+	}
 }

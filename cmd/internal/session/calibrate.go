@@ -59,16 +59,16 @@ func correctModel(ctx context.Context, home string, db *sqlite.DB, m *hostmodel.
 	if o.Step != nil {
 		o.Step("sample runs", calibrate.MeasureShare)
 	}
-	home, err = os.MkdirTemp(home, "calibrate-")
+	home, release, err := calibrationDir(home, m.Host.Runtime)
 	if err != nil {
-		return exit.Hostf("directory for sample runs: %w (choose another --dir)", err)
+		return err
 	}
-	GiveToCaller(home)
 	defer func() {
 		if err != nil { // a run that was stopped may have left containers
 			_, e := CleanRuns(context.WithoutCancel(ctx), home, "", []string{m.Host.Runtime})
 			err = errors.Join(err, e)
 		}
+		release()
 		if e := os.RemoveAll(home); e != nil {
 			err = errors.Join(err, exit.With(exit.Host, e))
 		}
@@ -83,6 +83,25 @@ func correctModel(ctx context.Context, home string, db *sqlite.DB, m *hostmodel.
 	return err
 }
 
+// calibrationMark is a file that only directories of calibrations have: it names the runtime.
+const calibrationMark = ".calibration"
+
+// calibrationDir makes a directory to measure in, which this process holds until release is called.
+func calibrationDir(home, runtime string) (dir string, release func(), err error) {
+	if dir, err = os.MkdirTemp(home, "calibrate-"); err == nil {
+		err = os.WriteFile(filepath.Join(dir, calibrationMark), []byte(runtime), 0o644)
+	}
+	if err != nil {
+		return "", nil, exit.Hostf("directory to measure in: %w (choose another --dir)", err)
+	}
+	locks, err := hold(dir, filepath.Base(dir))
+	return dir, func() {
+		for _, f := range locks {
+			f.Close()
+		}
+	}, err
+}
+
 // EngineCPU is the CPU time that the Docker Engine has used since it began.
 func EngineCPU() time.Duration {
 	return calibrate.ProgramsCPU("dockerd", "containerd", "containerd-shim")
@@ -91,16 +110,16 @@ func EngineCPU() time.Duration {
 // measureHost runs the measurements in a run directory of their own, which is gone afterwards.
 func measureHost(ctx context.Context, s *Session, host hostmodel.Host, with Calibration) (m *hostmodel.Model,
 	err error) {
-	s.Dir, err = os.MkdirTemp(s.Home, "calibrate-")
+	dir, release, err := calibrationDir(s.Home, host.Runtime)
 	if err != nil {
-		return nil, exit.Hostf("directory to measure in: %w (choose another --dir)", err)
+		return nil, err
 	}
+	s.Dir = dir
 	defer func() {
 		if e := os.RemoveAll(s.Dir); err == nil && e != nil {
 			err = exit.With(exit.Host, e)
 		}
 	}()
-	GiveToCaller(s.Dir)
 	s.Name = filepath.Base(s.Dir)
 	node := planner.Node{Name: "host", Speed: 1, Capacity: unit.Vector{unit.CPU: int64(host.Cores) * 1000,
 		unit.Memory: unit.Unlimited, unit.Disk: unit.Unlimited}}
@@ -130,6 +149,7 @@ func measureHost(ctx context.Context, s *Session, host hostmodel.Host, with Cali
 		if e := rt.Close(); e != nil && !errors.Is(ctx.Err(), context.Canceled) {
 			err = errors.Join(err, exit.With(exit.Host, e))
 		}
+		release()
 		if err != nil { // Close keeps containers that have succeeded, for a resume that never comes
 			_, e := CleanRuns(context.WithoutCancel(ctx), s.Home, s.Name, []string{host.Runtime})
 			err = errors.Join(err, e)

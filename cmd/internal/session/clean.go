@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,8 +79,48 @@ func abandonRuns(ctx context.Context, home, run string) (ended []string, err err
 	return ended, err
 }
 
-// RanOn reports whether a run of the log, or the one that is named, was on a runtime.
+// calibrations are the directories of calibrations that were killed, by their runtimes: of one, or of all if run is "".
+func calibrations(home, run string) map[string]string {
+	left := map[string]string{}
+	for _, dir := range runDirs(home, run) {
+		runtime, err := os.ReadFile(filepath.Join(dir, calibrationMark))
+		if err == nil && !Held(filepath.Join(dir, "lock")) {
+			left[dir] = string(runtime)
+		}
+	}
+	return left
+}
+
+// CleanCalibrations removes the leftovers of calibrations that were killed, of one or, if run is "", of all. It returns
+// their names, and how many bytes that freed.
+func CleanCalibrations(ctx context.Context, home, run string) (all container.Cleaned, names []string, freed int64,
+	err error) {
+	for dir, runtime := range calibrations(home, run) {
+		own, err := CleanRuns(ctx, home, filepath.Base(dir), []string{runtime})
+		if errors.Is(err, container.ErrUnusable) { // CleanUsable says so
+			continue
+		}
+		samples, e := CleanRuns(ctx, dir, "", []string{runtime})
+		if err = errors.Join(err, e); err != nil {
+			return all, names, freed, err
+		}
+		samples.Unknown = nil
+		all.Add(own)
+		all.Add(samples)
+		bytes := OnDisk(dir)
+		if err := os.RemoveAll(dir); err != nil {
+			return all, names, freed, err
+		}
+		names, freed = append(names, filepath.Base(dir)), freed+bytes
+	}
+	return all, names, freed, nil
+}
+
+// RanOn reports whether a run of the log, or the one that is named, or a calibration that was killed, was on a runtime.
 func RanOn(ctx context.Context, home, run, runtime string) bool {
+	if slices.Contains(slices.Collect(maps.Values(calibrations(home, run))), runtime) {
+		return true
+	}
 	runs, err := logged(ctx, home)
 	return err != nil || slices.ContainsFunc(runs, func(r sqlite.Overview) bool {
 		return r.Runtime == runtime && (run == "" || r.Run == run)

@@ -21,6 +21,7 @@ import (
 	"gantry/executor/container/fetch"
 	"gantry/executor/container/oci"
 	"gantry/executor/container/oci/image"
+	"gantry/executor/container/slurm/allocation"
 	"gantry/executor/container/stage"
 	"gantry/sqlite"
 )
@@ -395,12 +396,25 @@ func RemoveStored(ctx context.Context) (removed []string, freed int64, err error
 	return removed, freed, err
 }
 
-// Unfinished reports whether a run directory is that of a run that can continue.
+// allocationUse is before the number of an allocation of Slurm that uses images of its nodes.
+const allocationUse = "slurm-allocation:"
+
+// KeepOnNode notes on a node that the allocation of the step at hand needs the images that a store has fetched.
+func KeepOnNode(store *image.Store) error {
+	return store.Keep(allocationUse + os.Getenv("SLURM_JOB_ID"))
+}
+
+// Unfinished reports whether a run directory is that of a run that can continue, or the directory of an open shell, or
+// whether an allocation of Slurm is not known to be over.
 func Unfinished(ctx context.Context, dir string) bool {
+	if job, ok := strings.CutPrefix(dir, allocationUse); ok {
+		_, err := allocation.Attach(ctx, job)
+		return !errors.Is(err, allocation.ErrOver)
+	}
 	if _, err := os.Stat(dir); err != nil {
 		return false
 	}
-	if Held(filepath.Join(dir, "lock")) {
+	if Held(filepath.Join(dir, "lock")) || IsLocked(filepath.Join(dir, shellMark)) {
 		return true
 	}
 	runs, err := logged(ctx, filepath.Dir(dir))

@@ -376,6 +376,10 @@ func (b *sandbox) enter(ctx context.Context, program string, tty bool) error {
 	}
 	if store != nil {
 		defer store.Close()
+		if err := store.Keep(b.work); err != nil {
+			return exit.With(exit.Host, err)
+		}
+		defer store.Forget(b.work)
 	}
 	e, err := b.runtime.Engine(ctx, EngineWants{Dirs: []string{b.dir}, Store: store})
 	if err != nil {

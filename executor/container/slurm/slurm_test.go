@@ -219,6 +219,13 @@ func TestContract(t *testing.T) {
 	for _, runtime := range runtimes {
 		t.Run(runtime, func(t *testing.T) {
 			s := newSite(t, runtime)
+			uses, _ := filepath.Glob(filepath.Join(s.dir, "images", "uses", "*"))
+			if runtime == "oci" { // which has a store: nobody removes its images while the allocation lasts
+				if text, _ := os.ReadFile(strings.Join(uses, "")); !strings.Contains(string(text),
+					`"slurm-allocation:`+s.allocation.ID()+`"`) {
+					t.Errorf("the nodes note no use of their images: %v, %s", uses, text)
+				}
+			}
 			s.Nodes, s.reports = s.Nodes[:2], s.reports[:2] // a run begins with a step on each
 			for _, linger := range lingers {
 				t.Run(fmt.Sprintf("bundle %v", linger), func(t *testing.T) {

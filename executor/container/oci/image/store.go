@@ -273,7 +273,7 @@ func (s *Store) layerBytes(d digest.Digest) (bytes int64, ok bool) {
 
 // use is the images that a run needs.
 type use struct {
-	Dir    string // the run directory
+	Dir    string // the run directory, or a name of another use
 	Images []string
 }
 
@@ -301,6 +301,9 @@ func (s *Store) Keep(dir string) error {
 	return nil
 }
 
+// Forget drops the note that the run in a directory needs images.
+func (s *Store) Forget(dir string) { os.Remove(filepath.Join(s.dir, "uses", key(dir))) }
+
 // Entry is an image as List and Remove show it.
 type Entry struct {
 	ID       string   `json:"id"`
@@ -308,7 +311,7 @@ type Entry struct {
 	Platform string   `json:"platform"`
 	Bytes    int64    `json:"bytes"`   // layers shared with other images included
 	Whole    bool     `json:"whole"`   // it has all its layers
-	Runs     []string `json:"runs"`    // directories of runs that used it
+	Runs     []string `json:"runs"`    // directories of runs and shells that used it, and allocations of Slurm
 	Created  string   `json:"created"` // RFC 3339; "" if the image does not say
 }
 
@@ -395,8 +398,8 @@ func (s *Store) Remove(ctx context.Context, needed func(dir string) bool) (remov
 	defer cancel()
 	free, err := s.lock(ctx, changes, true)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("%w: store of images: another gantry brings images, or has a shell open: try again when it "+
-			"has ended", fetch.ErrUnusable)
+		err = fmt.Errorf("%w: store of images: another gantry brings images: try again when it has ended",
+			fetch.ErrUnusable)
 	}
 	if err != nil {
 		return nil, 0, err
