@@ -314,7 +314,7 @@ func (b *builder) flowResources(t *Task, r *flowRule) {
 			b.positive(t, key, v.text, reader.MaxCores, v.line)
 			b.ungiven(v.line, "", "several MPI processes", key, v.text, 1)
 		case flowNeeds:
-			t.Tokens = b.same(strings.ReplaceAll(v.text, " ", ""))
+			b.tokens(t, key, v.text, v.line)
 		}
 	}
 	r.flowEnvironment()

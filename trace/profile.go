@@ -115,12 +115,7 @@ func (b *builder) applyProfiles(t *Task, given profiles) {
 		case "gantry:disk":
 			t.DiskBps = int64(b.positive(t, "disk", p.value, maxRate, p.line))
 		case "condor:concurrency_limits":
-			t.Tokens = strings.Map(func(r rune) rune {
-				if r == ' ' {
-					return -1
-				}
-				return r
-			}, b.same(p.value))
+			b.tokens(t, p.key, p.value, p.line)
 		case "gantry:time-limit":
 			b.limit(t, p.key, p.value, time.Second, p.line)
 		case "pegasus:container.image":
@@ -216,6 +211,19 @@ func (b *builder) gpus(t *Task, task, by, value string, line int) {
 	default:
 		b.positive(t, by, value, reader.MaxCores, line)
 		t.GPUs = n
+	}
+}
+
+// mostTokens is the most of one resource that a task may hold.
+const mostTokens = 1<<16 - 1
+
+// tokens reads the resources of a user's own that a task holds: NAME or NAME:COUNT, with commas.
+func (b *builder) tokens(t *Task, by, value string, line int) {
+	t.Tokens = b.same(strings.ReplaceAll(value, " ", ""))
+	for part := range strings.SplitSeq(t.Tokens, ",") {
+		if _, count, counted := strings.Cut(part, ":"); counted {
+			b.positive(t, by, count, mostTokens, line)
+		}
 	}
 }
 

@@ -114,7 +114,8 @@ var wfFields = []wfField{
 	wfText("stdin", func(t *Task) *string { return &t.Stdin }),
 	wfText("stdout", func(t *Task) *string { return &t.Stdout }),
 	wfText("stderr", func(t *Task) *string { return &t.Stderr }),
-	wfText("tokens", func(t *Task) *string { return &t.Tokens }),
+	{"tokens", func(d *wfDocument, t *Task, f wfFact) { d.b.tokens(t, "tokens", d.said(f), int(f.line)) },
+		func(t *Task) any { return t.Tokens }},
 	{"retries", func(d *wfDocument, t *Task, f wfFact) {
 		t.Retries = int(d.b.whole(t, "retries", d.said(f), reader.MaxRetries, int(f.line)))
 	}, func(t *Task) any {
