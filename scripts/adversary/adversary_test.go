@@ -93,8 +93,8 @@ func stem(g *group, a, b string) string {
 // search searches for the worst instance of a pair, and returns its ratio.
 func search(t *testing.T, g *group, a, b string) (ratio float64) {
 	t.Helper()
-	args := slices.Concat([]string{"adversary", "--metric", g.metric, "--chains", "4", "--steps", "1000", "--cores", "2",
-		"-o", stem(g, a, b)}, g.options, []string{a, b})
+	args := slices.Concat([]string{"adversary", "--metric", g.metric, "--chains", "4", "--steps", "1000", "--cores",
+		"2", "-o", stem(g, a, b)}, g.options, []string{a, b})
 	out, err := measure.Built.Run(t.Context(), args...)
 	if err == nil {
 		_, err = fmt.Sscanf(string(out), a+" has %g times", &ratio)

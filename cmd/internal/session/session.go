@@ -415,7 +415,7 @@ func (o *Outcome) epilogue(resumable bool) error {
 		o.Run)
 }
 
-// controls are what the engine is asked to do.
+// controls are requests to the engine.
 type controls chan executor.Control
 
 // listen turns signals into controls: the first drains, the second stops, the third kills. SIGTERM stops at once, and
