@@ -98,9 +98,9 @@ func (r *Regression) machine(speed float64) Machine {
 }
 
 // machinesOf compares the work on nodes of each speed with that on nodes of the most usual one, at the same inputs. It
-// returns the samples to train on: those of the usual machine, or all if those are few or all are many, each with its
-// work as it would be there. A factor is the geometric mean, drawn to 1: one kind of task may gain more by a node than
-// its speed says.
+// returns the samples to train on, each with its work as it would be on a usual node: those of usual nodes, or all if
+// that is one alone or all are many. A factor is the geometric mean, drawn to 1: one kind of task may gain more by a
+// node than its speed says.
 func machinesOf(samples []*Sample) (machines []Machine, of []*Sample, same []float64) {
 	counts, usual := map[float64]int{}, samples[0].speed()
 	for _, s := range samples {
@@ -127,7 +127,7 @@ func machinesOf(samples []*Sample) (machines []Machine, of []*Sample, same []flo
 	for _, v := range slices.Sorted(maps.Keys(counts)) {
 		machines = append(machines, Machine{v, math.Exp(logs[v] / (float64(counts[v]) + trust)), counts[v]})
 	}
-	if len(of) < 3 || len(samples) >= minRidge {
+	if len(of) < 2 || len(samples) >= minRidge {
 		of, same = samples, make([]float64, len(samples))
 		for i, s := range of {
 			same[i] = s.work() / math.Exp(logs[s.speed()]/float64(counts[s.speed()]))

@@ -495,6 +495,29 @@ func TestFewSamplesAreNoReasonToFail(t *testing.T) {
 	}
 }
 
+// Two runs tell little of how much the next one differs, and one on another machine tells of that machine alone.
+func TestFewRunsTellLittle(t *testing.T) {
+	sample := func(gb, seconds, speed float64) predict.Sample {
+		return predict.Sample{Kind: "k", Ran: time.Duration(seconds * 1e9),
+			Features: predict.Features{Input: unit.Bytes(gb * 1e9), Speed: speed}}
+	}
+	of := func(samples ...predict.Sample) *predict.Regression {
+		return predict.Fit(samples).Model(predict.Auto).Kinds["k"].Runtime
+	}
+	r, at := of(sample(1, 10, 1), sample(1, 10, 1)), predict.Features{Input: 1e9, Speed: 1}
+	if low, high := r.Interval(&at, 0.9); low > 5 || high < 20 {
+		t.Errorf("after two runs of 10 s, the next takes %g to %g s", low, high)
+	}
+	r = of(sample(1, 10, 1), sample(2, 20, 1), sample(1, 8, 2))
+	here, there := predict.Features{Input: 4e9, Speed: 1}, predict.Features{Input: 4e9, Speed: 2}
+	if p := r.Predict(&here); len(r.Ratios) != 2 || math.Abs(p-40) > 0.1 {
+		t.Errorf("%g s by %d runs on this machine, want 40 s by 2", p, len(r.Ratios))
+	}
+	if p := r.Predict(&there) / 2; p < 25 || p > 32 { // 20 s by its speed, 32 s by its run
+		t.Errorf("%g s on the other machine", p)
+	}
+}
+
 // What policies ask: a hundred thousand tasks of many sizes, over and over.
 func BenchmarkTrainedRun(b *testing.B) {
 	for _, method := range []predict.Method{predict.ByRidge, predict.ByLine} {
