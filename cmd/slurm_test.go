@@ -29,8 +29,6 @@ func fakeSlurm(t *testing.T) (dir string, says func(command, out, err string, co
 			write(t, filepath.Join(dir, command+"."+suffix), text)
 		}
 	}
-	write(t, filepath.Join(dir, "slurm.conf"), "AuthType=auth/none\n")
-	t.Setenv("SLURM_CONF", filepath.Join(dir, "slurm.conf"))
 	t.Setenv("FAKE_SLURM", dir)
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	says("squeue", slurmJob(os.Getuid(), "RUNNING"), "", 0)
@@ -79,8 +77,8 @@ func TestRunOnSlurmThatCannotBeStartsNothing(t *testing.T) {
 		{"no commands of Slurm", func(t *testing.T, _ string, _ func(string, string, string, int)) {
 			t.Setenv("PATH", t.TempDir())
 		}, nil, []string{"there is no command squeue here", "nothing was started"}},
-		{"munge does not run", func(t *testing.T, dir string, _ func(string, string, string, int)) {
-			write(t, filepath.Join(dir, "slurm.conf"), "AuthType=auth/munge\nAuthInfo=socket="+dir+"/munge.sock\n")
+		{"munge does not run", func(_ *testing.T, _ string, says func(string, string, string, int)) {
+			says("squeue", "", "squeue: error: Munge encode failed: Failed to connect to \"/s\"\n", 1)
 		}, nil, []string{"munge does not run here", "start munged", "nothing was started"}},
 		{"slurmctld is away", func(_ *testing.T, _ string, says func(string, string, string, int)) {
 			says("squeue", "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n", 1)

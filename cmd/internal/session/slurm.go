@@ -198,7 +198,6 @@ func (o *onSlurm) find(ctx context.Context, job string, dry bool) (err error) {
 		if err != nil {
 			return exit.With(exit.Usage, err)
 		}
-		w.Name = "gantry"
 		o.allocation, err = allocation.Request(ctx, w, func(text string) { o.view.Note("%s", text) })
 		if err == nil {
 			o.view.Note("Slurm granted allocation %s: %s", o.allocation.ID(),

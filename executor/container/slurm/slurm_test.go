@@ -67,7 +67,11 @@ func newSite(t *testing.T, runtime string) *site {
 // request takes all nodes.
 func (s *site) request(t *testing.T) {
 	t.Helper()
-	a, err := allocation.Request(t.Context(), allocation.Wants{Nodes: len(s.Nodes), Name: "test"}, func(string) {})
+	all, err := allocation.ParseWants(fmt.Sprintf("nodes=%d", len(s.Nodes)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := allocation.Request(t.Context(), all, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -171,62 +169,12 @@ func mungeDown(what, reason string) *Error {
 		Remedy: "ask the administrator of this host to start munged (systemctl start munge)"}
 }
 
-// ready checks the needs of all questions to Slurm. Slurm's commands try for a minute to reach a munge that does not
-// run.
+// ready checks that the commands of Slurm are here.
 func ready() error {
 	for _, c := range commands {
 		if _, err := exec.LookPath(c); err != nil {
 			return notInstalled(c)
 		}
 	}
-	socket := mungeSocket()
-	if socket == "" {
-		return nil
-	}
-	c, err := net.DialTimeout("unix", socket, 5*time.Second)
-	if err == nil {
-		return c.Close()
-	}
-	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist) {
-		return mungeDown("munge does not run here", err.Error())
-	}
 	return nil
-}
-
-// mungeSocket returns where munge listens by Slurm's configuration, "" if that does not say it.
-func mungeSocket() string {
-	files := []string{"/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf", "/etc/slurm-llnl/slurm.conf"}
-	if f := os.Getenv("SLURM_CONF"); f != "" {
-		files = []string{f}
-	}
-	for _, f := range files {
-		text, err := os.ReadFile(filepath.Clean(f))
-		if err != nil {
-			continue
-		}
-		auth, socket, included := "auth/munge", "", false
-		for line := range strings.Lines(string(text)) {
-			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-			switch key = strings.ToLower(strings.TrimSpace(key)); {
-			case key == "authtype":
-				auth = strings.TrimSpace(value)
-			case key == "authinfo":
-				for part := range strings.SplitSeq(value, ",") {
-					if s, ok := strings.CutPrefix(strings.TrimSpace(part), "socket="); ok {
-						socket = s
-					}
-				}
-			case strings.HasPrefix(key, "include "):
-				included = true
-			}
-		}
-		if auth != "auth/munge" || included && socket == "" {
-			return ""
-		}
-		if socket == "" {
-			socket = "/run/munge/munge.socket.2"
-		}
-		return socket
-	}
-	return ""
 }

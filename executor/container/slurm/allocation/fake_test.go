@@ -53,11 +53,7 @@ func newFake(t *testing.T) fake {
 			t.Fatal(err)
 		}
 	}
-	conf := filepath.Join(f.dir, "slurm.conf")
-	if err := os.WriteFile(conf, []byte("AuthType=auth/none\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("SLURM_CONF", conf)
+	t.Setenv("SLURM_CONF", filepath.Join(f.dir, "slurm.conf"))
 	t.Setenv("FAKE_SLURM", f.dir)
 	t.Setenv("PATH", f.dir+":/usr/bin:/bin")
 	f.says("squeue", fmt.Sprintf("1|RUNNING|%d|v[1-2]|None\n", os.Getuid()), "", 0)
@@ -86,7 +82,7 @@ func TestWhatCannotBeUsedIsSaidAndNothingStarts(t *testing.T) {
 	ctx := t.Context()
 	attach := func() error { _, err := Attach(ctx, "1"); return err }
 	request := func() error {
-		_, err := Request(ctx, Wants{Nodes: 4, Partition: "nope"}, func(string) {})
+		_, err := Request(ctx, wanted(t, "nodes=4,partition=nope"), func(string) {})
 		return err
 	}
 	uid := os.Getuid()
@@ -98,9 +94,6 @@ func TestWhatCannotBeUsedIsSaidAndNothingStarts(t *testing.T) {
 	}{
 		{"no commands", func(f fake) { f.t.Setenv("PATH", f.t.TempDir()) }, attach,
 			"there is no command squeue here (run gantry where the commands of Slurm are"},
-		{"no munge", func(f fake) {
-			f.conf("AuthInfo=cred_expire=10,socket=" + f.dir + "/munge.sock\nAuthType=auth/munge\n")
-		}, attach, "munge does not run here, so Slurm does not know who asks: dial unix"},
 		{"munge that stops", func(f fake) {
 			f.says("squeue", "", "squeue: error: Munge encode failed: Failed to connect to \"/s\": Connection "+
 				"refused\nslurm_load_jobs error: Protocol authentication error\n", 1)
@@ -163,13 +156,6 @@ func TestWhatCannotBeUsedIsSaidAndNothingStarts(t *testing.T) {
 	}
 }
 
-// conf sets slurm.conf.
-func (f fake) conf(text string) {
-	if err := os.WriteFile(filepath.Join(f.dir, "slurm.conf"), []byte(text), 0o644); err != nil {
-		f.t.Fatal(err)
-	}
-}
-
 func (f fake) flag(name string) {
 	if err := os.WriteFile(filepath.Join(f.dir, name), nil, 0o644); err != nil {
 		f.t.Fatal(err)
@@ -188,7 +174,7 @@ func TestAWaitForAnAllocationShowsProgressAndEndsWithTheContext(t *testing.T) {
 	f.job("PENDING", os.Getuid(), "Resources")
 	ctx, cancel := context.WithCancel(t.Context())
 	var heard []string
-	_, err := Request(ctx, Wants{Nodes: 2, Time: 90 * time.Second}, func(text string) {
+	_, err := Request(ctx, wanted(t, "nodes=2,time=90s"), func(text string) {
 		heard = append(heard, text)
 		cancel()
 	})
@@ -199,8 +185,8 @@ func TestAWaitForAnAllocationShowsProgressAndEndsWithTheContext(t *testing.T) {
 		t.Errorf("progress %q, want %q", heard, want)
 	}
 	calls := f.calls()
-	if !strings.Contains(calls, "salloc --no-shell --no-kill --nodes=2 --ntasks-per-node=1 --exclusive --mem=0M "+
-		"--time=2\n") {
+	if !strings.Contains(calls, "salloc --no-shell --no-kill --ntasks-per-node=1 --job-name=gantry --nodes=2 --time=2 "+
+		"--exclusive --mem=0\n") {
 		t.Errorf("calls:\n%s", calls)
 	}
 	if !strings.HasSuffix(calls, "scancel 1\n") {
@@ -366,18 +352,27 @@ func TestOddAnswersAreErrors(t *testing.T) {
 	}
 }
 
+func wanted(t *testing.T, text string) Wants {
+	t.Helper()
+	w, err := ParseWants(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
 func TestWantsAreRead(t *testing.T) {
-	for text, want := range map[string]Wants{
-		"nodes=4,time=2h,partition=long": {Nodes: 4, Time: 2 * time.Hour, Partition: "long"},
-		"nodes=1,time=90":                {Nodes: 1, Time: 90 * time.Minute},
-		"nodes=1,time=1-12:30:00":        {Nodes: 1, Time: 36*time.Hour + 30*time.Minute},
-		"nodes=1,time=00:10:30":          {Nodes: 1, Time: 10*time.Minute + 30*time.Second},
-		"nodes=2,cpus=3,memory=16G":      {Nodes: 2, CPUs: 3, Memory: 16 << 30},
-		"nodes=2,memory=4000,account=a1,qos=low,constraint=ib&ssd,reservation=r": {Nodes: 2, Memory: 4000 << 20,
-			Account: "a1", QOS: "low", Constraint: "ib&ssd", Reservation: "r"},
+	for text, want := range map[string]string{
+		"nodes=4,time=2h,partition=long": "--nodes=4 --time=120 --partition=long --exclusive --mem=0",
+		"nodes=1,time=90":                "--nodes=1 --time=90 --exclusive --mem=0",
+		"nodes=1,time=1-12:30:00":        "--nodes=1 --time=1-12:30:00 --exclusive --mem=0",
+		"nodes=1,time=00:10:30,cpus=3":   "--nodes=1 --time=00:10:30 --cpus-per-task=3 --mem=0",
+		"nodes=2,cpus=3,memory=16G":      "--nodes=2 --cpus-per-task=3 --mem=16G",
+		"nodes=2,memory=4000,account=a1,qos=low,constraint=ib&ssd,reservation=r": "--nodes=2 --mem=4000 --account=a1 " +
+			"--qos=low --constraint=ib&ssd --reservation=r",
 	} {
-		if got, err := ParseWants(text); err != nil || got != want {
-			t.Errorf("%s: %+v, %v, want %+v", text, got, err, want)
+		if got := strings.Join(wanted(t, text).options, " "); !strings.HasSuffix(got, "--job-name=gantry "+want) {
+			t.Errorf("%s: %s, want %s", text, got, want)
 		}
 	}
 	for text, want := range map[string]string{

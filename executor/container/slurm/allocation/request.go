@@ -6,172 +6,87 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"regexp"
 	"runtime"
-	"strconv"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// Wants is an allocation to request. Without CPUs and Memory it is of whole nodes.
+// Wants is an allocation to request.
 type Wants struct {
-	Nodes                                            int
-	Time                                             time.Duration // 0: the partition's default
-	Partition, Account, QOS, Constraint, Reservation string
-	CPUs                                             int   // of each node; 0: all
-	Memory                                           int64 // bytes of each node; 0: all
-	Name                                             string
+	text    string // as the user writes it
+	options []string
 }
 
-// wantKeys lists the keys of --slurm, for messages.
-const wantKeys = "nodes, time, partition, account, qos, constraint, reservation, cpus, memory"
+// wants are the keys of --slurm: each is an option of salloc.
+var wants = []struct {
+	key, option string
+	value       *regexp.Regexp
+	such        string
+}{
+	{"nodes", "nodes", whole, "a number from 1"},
+	{"time", "time", regexp.MustCompile(`^([0-9]{1,4}-)?[0-9]{1,7}(:[0-9]{1,2}){0,2}$`),
+		"a time such as 2h, 90m or 1-12:00:00, of at least a minute"},
+	{"partition", "partition", word, plain},
+	{"account", "account", word, plain},
+	{"qos", "qos", word, plain},
+	{"constraint", "constraint", word, plain},
+	{"reservation", "reservation", word, plain},
+	{"cpus", "cpus-per-task", whole, "a number from 1"},
+	{"memory", "mem", regexp.MustCompile(`^[1-9][0-9]{0,8}([KMGTkmgt][Bb]?)?$`), "an amount such as 16G or 4000M"},
+}
 
-// word is a value that goes to salloc as it is.
-var word = regexp.MustCompile(`^[A-Za-z0-9_.@:+|&*()\[\]-]+$`)
+const plain = "no characters but letters, digits and those of _.@:+|&*()[]-"
 
-// ParseWants reads the value of --slurm: nodes=4,time=2h,partition=NAME ...
+var (
+	whole = regexp.MustCompile(`^[1-9][0-9]{0,5}$`)
+	word  = regexp.MustCompile(`^[A-Za-z0-9_.@:+|&*()\[\]][A-Za-z0-9_.@:+|&*()\[\]-]*$`)
+)
+
+// ParseWants reads the value of --slurm: nodes=4,time=2h,partition=NAME ... Without cpus and memory it is of whole
+// nodes.
 func ParseWants(text string) (Wants, error) {
-	var w Wants
-	seen := map[string]bool{}
+	w := Wants{text, []string{"--no-shell", "--no-kill", "--ntasks-per-node=1", "--job-name=gantry"}}
+	var keys []string
+	for _, k := range wants {
+		keys = append(keys, k.key)
+	}
+	all, seen := strings.Join(keys, ", "), map[string]bool{}
 	for part := range strings.SplitSeq(text, ",") {
 		key, value, ok := strings.Cut(part, "=")
 		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
-		if !ok || value == "" {
-			return w, fmt.Errorf("--slurm: %q is not KEY=VALUE: it takes %s", clip(part, 40), wantKeys)
-		}
-		if seen[key] {
-			return w, fmt.Errorf("--slurm: %s is given twice", clip(key, 40))
+		i := slices.Index(keys, key)
+		switch {
+		case !ok || value == "":
+			return w, fmt.Errorf("--slurm: %q is not KEY=VALUE: it takes %s", clip(part, 40), all)
+		case i < 0:
+			return w, fmt.Errorf("--slurm has no %q: it takes %s", clip(key, 40), all)
+		case seen[key]:
+			return w, fmt.Errorf("--slurm: %s is given twice", key)
 		}
 		seen[key] = true
-		text := map[string]*string{"partition": &w.Partition, "account": &w.Account, "qos": &w.QOS,
-			"constraint": &w.Constraint, "reservation": &w.Reservation}[key]
-		var err error
-		switch {
-		case text != nil:
-			if !word.MatchString(value) || value[0] == '-' {
-				err = errors.New("has characters that it cannot have")
-			}
-			*text = value
-		case key == "nodes":
-			w.Nodes, err = count(value)
-		case key == "cpus":
-			w.CPUs, err = count(value)
-		case key == "time":
-			w.Time, err = duration(value)
-		case key == "memory":
-			w.Memory, err = bytesOf(value)
-		default:
-			return w, fmt.Errorf("--slurm has no %q: it takes %s", clip(key, 40), wantKeys)
+		if d, err := time.ParseDuration(value); key == "time" && err == nil && d >= time.Minute {
+			value = fmt.Sprintf("%.0f", math.Ceil(d.Minutes()))
 		}
-		if err != nil {
-			return w, fmt.Errorf("--slurm %s=%s: %w", key, clip(value, 40), err)
+		if !wants[i].value.MatchString(value) {
+			return w, fmt.Errorf("--slurm %s=%s: want %s", key, clip(value, 40), wants[i].such)
 		}
+		w.options = append(w.options, "--"+wants[i].option+"="+value)
 	}
-	if w.Nodes == 0 {
+	switch {
+	case !seen["nodes"]:
 		return w, errors.New("--slurm: nodes is missing, such as nodes=4,time=2h")
+	case !seen["cpus"] && !seen["memory"]:
+		w.options = append(w.options, "--exclusive", "--mem=0")
+	case !seen["memory"]:
+		w.options = append(w.options, "--mem=0") // all of a node
 	}
 	return w, nil
-}
-
-func count(text string) (int, error) {
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > 1<<20 {
-		return 0, errors.New("want a number from 1")
-	}
-	return n, nil
-}
-
-// duration reads 2h, 1h30m, 90m, or Slurm's minutes, HH:MM:SS and D-HH:MM:SS.
-func duration(text string) (time.Duration, error) {
-	wrong := errors.New("want a time such as 2h, 90m or 1-12:00:00, of at least a minute")
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		days, rest, hasDays := strings.Cut(text, "-")
-		if !hasDays {
-			days, rest = "0", text
-		}
-		parts := strings.Split(rest, ":")
-		units := map[int][]time.Duration{1: {time.Minute}, 2: {time.Minute, time.Second},
-			3: {time.Hour, time.Minute, time.Second}}[len(parts)]
-		if hasDays {
-			units = []time.Duration{time.Hour, time.Minute, time.Second}
-		}
-		if len(parts) > len(units) {
-			return 0, wrong
-		}
-		n, err := strconv.ParseUint(days, 10, 16)
-		if err != nil {
-			return 0, wrong
-		}
-		d = time.Duration(n) * 24 * time.Hour
-		for i, p := range parts {
-			n, err := strconv.ParseUint(p, 10, 24)
-			if err != nil {
-				return 0, wrong
-			}
-			d += time.Duration(n) * units[i]
-		}
-	}
-	if d < time.Minute || d > 10*365*24*time.Hour {
-		return 0, wrong
-	}
-	return d, nil
-}
-
-func bytesOf(text string) (int64, error) {
-	digits := strings.TrimRight(text, "KMGTBkmgtbi")
-	scale, ok := map[string]int64{"": 1 << 20, "m": 1 << 20, "mb": 1 << 20, "mib": 1 << 20, "g": 1 << 30, "gb": 1 << 30,
-		"gib": 1 << 30, "t": 1 << 40, "tb": 1 << 40, "tib": 1 << 40}[strings.ToLower(text[len(digits):])]
-	n, err := strconv.ParseInt(digits, 10, 32)
-	if err != nil || !ok || n < 1 {
-		return 0, errors.New("want an amount such as 16G or 4000M")
-	}
-	return n * scale, nil
-}
-
-// options are those of salloc.
-func (w Wants) options() []string {
-	args := []string{"--no-shell", "--no-kill", "--nodes=" + strconv.Itoa(w.Nodes), "--ntasks-per-node=1"}
-	if w.CPUs == 0 && w.Memory == 0 {
-		args = append(args, "--exclusive")
-	}
-	if w.CPUs > 0 {
-		args = append(args, "--cpus-per-task="+strconv.Itoa(w.CPUs))
-	}
-	args = append(args, "--mem="+strconv.FormatInt(w.Memory>>20, 10)+"M") // 0: all of a node
-	if w.Time > 0 {
-		args = append(args, "--time="+strconv.FormatInt(int64((w.Time+time.Minute-1)/time.Minute), 10))
-	}
-	for option, value := range map[string]string{"partition": w.Partition, "account": w.Account, "qos": w.QOS,
-		"constraint": w.Constraint, "reservation": w.Reservation, "job-name": w.Name} {
-		if value != "" {
-			args = append(args, "--"+option+"="+value)
-		}
-	}
-	return args
-}
-
-func (w Wants) String() string {
-	text := "nodes=" + strconv.Itoa(w.Nodes)
-	if w.Time > 0 {
-		text += ",time=" + w.Time.String()
-	}
-	for _, x := range [][2]string{{"partition", w.Partition}, {"account", w.Account}, {"qos", w.QOS},
-		{"constraint", w.Constraint}, {"reservation", w.Reservation}} {
-		if x[1] != "" {
-			text += "," + x[0] + "=" + x[1]
-		}
-	}
-	if w.CPUs > 0 {
-		text += ",cpus=" + strconv.Itoa(w.CPUs)
-	}
-	if w.Memory > 0 {
-		text += ",memory=" + strconv.FormatInt(w.Memory>>20, 10) + "M"
-	}
-	return text
 }
 
 // never are reasons for which a pending job never starts.
@@ -221,7 +136,7 @@ type request struct {
 // wait runs salloc until it has the allocation. It returns the number of the job as soon as that is known, also with an
 // error.
 func (r *request) wait(ctx context.Context) (id string, err error) {
-	cmd := exec.Command("salloc", r.wants.options()...)
+	cmd := exec.Command("salloc", r.wants.options...)
 	cmd.Env = environment()
 	cmd.SysProcAttr = attributes()
 	ended := make(chan error, 1)
@@ -338,5 +253,5 @@ func (r *request) refused(ctx context.Context, reason string) error {
 	if out, err := ask(ctx, "sinfo", "--noheader", "--format=%R: up to %s nodes, %l, %D in all"); err == nil {
 		remedy = "the partitions are " + clip(strings.Join(strings.Split(strings.TrimSpace(out), "\n"), "; "), 400)
 	}
-	return &Error{What: "Slurm refuses the allocation " + r.wants.String(), Err: errors.New(reason), Remedy: remedy}
+	return &Error{What: "Slurm refuses the allocation " + r.wants.text, Err: errors.New(reason), Remedy: remedy}
 }

@@ -142,7 +142,11 @@ func TestWithSlurm(t *testing.T) {
 		all := mustRequest(t, "nodes=4")
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		_, err := allocation.Request(ctx, allocation.Wants{Nodes: 1}, func(text string) {
+		one, err := allocation.ParseWants("nodes=1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = allocation.Request(ctx, one, func(text string) {
 			if !strings.Contains(text, "(Resources)") {
 				t.Errorf("progress: %s", text)
 			}
