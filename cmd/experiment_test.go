@@ -62,7 +62,7 @@ func TestAnExperimentFromFileToFigures(t *testing.T) {
 		t.Errorf("compared: %s", out)
 	}
 	code, out, errs = invoke(t, "report", at("r.sqlite"), "--out", at("figures"))
-	if code != exitOK || !strings.Contains(out, "POLICY") || !strings.Contains(out, "x-slowdown-random2.svg") {
+	if code != exitOK || !strings.Contains(out, "POLICY") || !strings.Contains(out, "x-slowdown.svg") {
 		t.Errorf("code %d: %s%s", code, out, errs)
 	}
 	if files, err := os.ReadDir(at("figures")); err != nil || len(files) != 20 {
@@ -90,7 +90,7 @@ func TestAnExperimentFromFileToFigures(t *testing.T) {
 	expect(t, exitOK, []string{"RESPONSE_MAX", "differences to cpp"}, "compare", "plain", "--metric", "response_max",
 		"--against", "cpp")
 	expect(t, exitUsage, []string{"no log"}, "compare", "plain", "--dir", "d")
-	csv, err := os.ReadFile(at("figures/x-slowdown-random2.csv"))
+	csv, err := os.ReadFile(at("figures/x-slowdown.csv"))
 	if err != nil || !strings.HasPrefix(string(csv), "panel,series,x,low_whisker,") ||
 		strings.Count(string(csv), "\n") != 5 {
 		t.Errorf("data of a figure: %v, %s", err, csv)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,14 +28,14 @@ func newPainter(dir, name string) *painter {
 }
 
 // Figures draws all that the results of an experiment allow into dir, each as SVG, PNG and PDF with its data as CSV,
-// and returns the files: box plots of slowdown and its standard deviation against the factor of each error model, the
-// time that batches take, slowdown against utilisation and against size, the number in system over time, and the
+// and returns the files: box plots of slowdown, its standard deviation and the time that batches take against the
+// error model, slowdown against utilisation and against size, the number in system over time, and the
 // metrics that depend on other parameters.
 func Figures(set *results.Set, dir string) ([]string, error) {
 	p, cells := newPainter(dir, set.Name), set.Cells
 	for _, g := range groups(cells, func(k string) bool { return isPolicy(k) || k == "errors" }) {
-		p.byFactor(g, measure{kind: "slowdown", boxes: true, axis: "slowdown", title: "Slowdown" + boxWords})
-		p.byFactor(g, measure{kind: "deviation", metric: "slowdown_sd", title: "Standard deviation of slowdown",
+		p.byErrors(g, measure{kind: "slowdown", boxes: true, axis: "slowdown", title: "Slowdown" + boxWords})
+		p.byErrors(g, measure{kind: "deviation", metric: "slowdown_sd", title: "Standard deviation of slowdown",
 			axis: "standard deviation of slowdown"})
 		p.spans(g)
 		p.scatter(g, set)
@@ -131,63 +130,6 @@ func policies(cells []*results.Cell) []string {
 	return out
 }
 
-// errorOf splits the error model of a cell.
-func errorOf(c *results.Cell) (kind string, factor float64) {
-	kind, text, has := strings.Cut(c.Params["errors"], ":")
-	if kind == "" || !has {
-		return "none", math.NaN()
-	}
-	factor, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		factor = math.NaN()
-	}
-	return kind, factor
-}
-
-// byErrors divides cells by the kind of their error model; cells without errors are in each, first. Factors ascend.
-func byErrors(cells []*results.Cell) (kinds []string, of map[string][]*results.Cell) {
-	of = map[string][]*results.Cell{}
-	var exact []*results.Cell
-	for _, c := range cells {
-		if k, _ := errorOf(c); k == "none" {
-			exact = append(exact, c)
-		} else {
-			if of[k] == nil {
-				kinds = append(kinds, k)
-			}
-			of[k] = append(of[k], c)
-		}
-	}
-	if len(kinds) == 0 {
-		return []string{"none"}, map[string][]*results.Cell{"none": exact}
-	}
-	for k, cells := range of {
-		slices.SortStableFunc(cells, func(a, b *results.Cell) int {
-			_, x := errorOf(a)
-			_, y := errorOf(b)
-			return cmp.Compare(x, y)
-		})
-		of[k] = append(slices.Clone(exact), cells...)
-	}
-	return kinds, of
-}
-
-// errorsAs names a kind of error model in titles.
-func errorsAs(kind string) string {
-	if kind == "none" {
-		return "no errors"
-	}
-	return "errors " + kind
-}
-
-// factorLabel is the label of an error factor; NaN is that of results without errors.
-func factorLabel(factor float64) string {
-	if math.IsNaN(factor) {
-		return "none"
-	}
-	return strconv.FormatFloat(factor, 'g', -1, 64)
-}
-
 // measure is a metric to be drawn, with the words for it.
 type measure struct {
 	kind, metric, title, axis string  // kind: in names of files
@@ -226,7 +168,6 @@ func (m *measure) points(cells []*results.Cell) map[*results.Cell]ChartPoint {
 type across struct {
 	param string
 	of    func(*results.Cell) string // its value in a cell; "": none
-	names bool                       // numbers are names, too
 	alone bool                       // a measure that has one value of the parameter only is drawn by policy
 }
 
@@ -234,7 +175,7 @@ type across struct {
 // numbers, these stand at their places; names stand side by side, in order of appearance.
 func (p *painter) draw(cells []*results.Cell, by across, m measure, title, file string) {
 	points := m.points(cells)
-	panel := Panel{XLabel: by.param, YLabel: m.axis, Numbers: !by.names}
+	panel := Panel{XLabel: by.param, YLabel: m.axis, Numbers: true}
 	for _, c := range cells {
 		_, has := points[c]
 		if v := by.of(c); v != "" && has && !slices.Contains(panel.Categories, v) {
@@ -272,25 +213,15 @@ func (p *painter) draw(cells []*results.Cell, by across, m measure, title, file 
 	p.chart(chart, m.kind, file)
 }
 
-// byFactor draws a metric against the factor of each error model, or without errors by policy alone. Results without
-// errors stand at the left; factors stand side by side, whether there are such results or not.
-func (p *painter) byFactor(g group, m measure) {
-	factorOf := func(c *results.Cell) string {
-		_, factor := errorOf(c)
-		if factor == 0 {
-			factor = math.NaN()
-		}
-		return factorLabel(factor)
-	}
-	models, cellsOf := byErrors(g.cells)
-	for _, model := range models {
-		m := m
-		m.title += ", " + errorsAs(model)
-		p.draw(cellsOf[model], across{"error factor", factorOf, true, true}, m, g.title, model+" "+g.title)
-	}
+// errorsOf is the error model of a cell.
+func errorsOf(c *results.Cell) string { return cmp.Or(c.Params["errors"], "none") }
+
+// byErrors draws a measure against the error model, or by policy alone if there is one model.
+func (p *painter) byErrors(g group, m measure) {
+	p.draw(g.cells, across{"errors", errorsOf, true}, m, g.title, g.title)
 }
 
-// spans draws how long batches take, against the factor of each error model.
+// spans draws how long batches take.
 func (p *painter) spans(g group) {
 	longest := 0.0
 	for _, c := range g.cells {
@@ -305,19 +236,17 @@ func (p *painter) spans(g group) {
 		}
 	}
 	unit, seconds := timeUnit(longest)
-	p.byFactor(g, measure{kind: "span", metric: "span", title: "Time that the whole batch takes",
+	p.byErrors(g, measure{kind: "span", metric: "span", title: "Time that the whole batch takes",
 		axis: "time from the arrival to the last end (" + unit + ")", unit: seconds})
 }
 
-// scatter draws slowdown against size, a panel per policy, without errors if there are such cells.
+// scatter draws slowdown against size, a panel per policy, under the first error model.
 func (p *painter) scatter(g group, set *results.Set) {
-	kinds, of := byErrors(g.cells)
-	cells := of[kinds[0]]
 	chart := &Chart{Kind: "scatter"}
-	for _, name := range policies(cells) {
-		c := ofPolicy(cells, name)
+	for _, name := range policies(g.cells) {
+		c := ofPolicy(g.cells, name)
 		if points := set.Dots[c.ID]; len(points) > 0 {
-			chart.Title = titled("Slowdown against size, "+errorsAs(cmp.Or(c.Params["errors"], "none")), g.title)
+			chart.Title = titled("Slowdown against size, errors: "+errorsOf(c), g.title)
 			chart.Panels = append(chart.Panels, sizes(name, points))
 		}
 	}

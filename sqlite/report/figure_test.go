@@ -1,12 +1,9 @@
 package report_test
 
 import (
-	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -22,7 +19,7 @@ func vary(param string, values ...string) (s []*results.Cell) {
 			c := &results.Cell{Params: map[string]string{"policy": policy, param: v}}
 			for n := range 2 {
 				c.Runs = append(c.Runs, results.Run{Repetition: n, State: experiment.Done, Values: map[string]float64{
-					"slowdown_sd": float64(i + n), "slowdown_mean": float64(i*len(policy) + n), "response_mean": 1}})
+					"slowdown_mean": float64(i*len(policy) + n), "response_mean": 1}})
 			}
 			s = append(s, c)
 		}
@@ -41,26 +38,6 @@ func drawn(t *testing.T, s []*results.Cell, name string) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-// Factors of errors stand side by side, with or without results that have no errors.
-func TestFactorsOfErrorsStandSideBySide(t *testing.T) {
-	for _, errors := range [][]string{{"random2:1.5", "random2:3", "random2:40"},
-		{"none", "random2:1.5", "random2:3", "random2:40"}} {
-		svg := drawn(t, vary("errors", errors...), "x-deviation-random2.svg")
-		var at []float64
-		for _, label := range []string{"1.5", "3", "40"} {
-			m := regexp.MustCompile(`<text x="([0-9.]+)"[^>]*>`+label+`<`).FindAllStringSubmatch(svg, -1)
-			if len(m) == 0 {
-				t.Fatalf("%v: no label %s", errors, label)
-			}
-			x, _ := strconv.ParseFloat(m[0][1], 64)
-			at = append(at, x+float64(len(label))*3) // about its middle
-		}
-		if left, right := at[1]-at[0], at[2]-at[1]; math.Abs(left-right) > 0.1*right {
-			t.Errorf("%v: the labels stand at %v", errors, at)
-		}
-	}
 }
 
 // Numbers of a parameter stand at their places, from the left to the right, whatever their order in the experiment.

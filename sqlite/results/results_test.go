@@ -260,7 +260,7 @@ func TestTablesAndFigures(t *testing.T) {
 			legendsHideNothing(t, f, "cpp", "fdws")
 		}
 		if strings.Contains(f, "-slowdown-") && strings.HasSuffix(f, ".svg") {
-			labelsAreLevel(t, f, "none", "2", "9")
+			labelsAreLevel(t, f, "none", "random2:2", "random2:9")
 		}
 	}
 }
@@ -366,7 +366,7 @@ factors:
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"small-span-none-workload.tasks-30.png", "small-deviation-none-workload.tasks-40.svg",
+	for _, want := range []string{"small-span-workload.tasks-30.png", "small-deviation-workload.tasks-40.svg",
 		"small-mean-response-tasks.svg",
 		"small-mean-slowdown-tasks.png"} {
 		if !slices.ContainsFunc(files, func(f string) bool { return filepath.Base(f) == want }) {
