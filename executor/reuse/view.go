@@ -123,6 +123,7 @@ func (s *seen) changed(run string, began time.Time) string {
 type state struct {
 	path    string
 	sum     Sum
+	modes   Sum // of names and modes alone
 	files   int
 	size    int64
 	changed time.Time // when anything in it changed last
@@ -135,28 +136,8 @@ func stateOf(path string) (s state, err error) {
 	if err != nil {
 		return s, err
 	}
-	digest := sha256.New()
-	err = eachEntry(at, func(p string, st fs.FileInfo) error {
-		if s.files++; s.files > mostFiles {
-			return fmt.Errorf("it has more than %d files", mostFiles)
-		}
-		sys := st.Sys().(*syscall.Stat_t)
-		if at := time.Unix(0, changed(sys)); at.After(s.changed) {
-			s.changed = at
-		}
-		if st.Mode().IsRegular() {
-			s.size += st.Size()
-		}
-		fmt.Fprintf(digest, "%d %d %d %d\n", st.ModTime().UnixNano(), changed(sys), sys.Ino, uint64(sys.Dev))
-		return addEntry(digest, at, p, st, nil)
-	})
-	s.sum = Sum(digest.Sum(nil))
-	return s, err
-}
-
-// eachEntry calls each with a file or a directory, and with all that is below it.
-func eachEntry(top string, each func(path string, st fs.FileInfo) error) error {
-	return filepath.WalkDir(top, func(p string, d fs.DirEntry, err error) error {
+	digest, modes := sha256.New(), sha256.New()
+	err = filepath.WalkDir(at, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -164,31 +145,30 @@ func eachEntry(top string, each func(path string, st fs.FileInfo) error) error {
 		if err != nil {
 			return err
 		}
-		return each(p, st)
-	})
-}
-
-// addEntry adds to a digest a file, a directory or a link of a mount; a file by its size, or by the sum of content.
-func addEntry(digest io.Writer, top, path string, st fs.FileInfo, content func() (Sum, error)) error {
-	name, err := filepath.Rel(top, path)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(digest, "%q %o\n", name, st.Mode())
-	switch {
-	case st.IsDir():
-	case st.Mode().Type() == fs.ModeSymlink:
-		return addLink(digest, path)
-	case !st.Mode().IsRegular():
-		return fmt.Errorf("%s is neither a file nor a directory", path)
-	case content != nil:
-		var sum Sum
-		sum, err = content()
-		fmt.Fprintf(digest, "%x\n", sum)
-	default:
+		if s.files++; s.files > mostFiles {
+			return fmt.Errorf("it has more than %d files", mostFiles)
+		}
+		sys := st.Sys().(*syscall.Stat_t)
+		if at := time.Unix(0, changed(sys)); at.After(s.changed) {
+			s.changed = at
+		}
+		name, err := filepath.Rel(at, p)
+		fmt.Fprintf(digest, "%d %d %d %d\n", st.ModTime().UnixNano(), changed(sys), sys.Ino, uint64(sys.Dev))
+		fmt.Fprintf(io.MultiWriter(digest, modes), "%q %o\n", name, st.Mode())
+		switch {
+		case err != nil || st.IsDir():
+			return err
+		case st.Mode().Type() == fs.ModeSymlink:
+			return addLink(digest, p)
+		case !st.Mode().IsRegular():
+			return fmt.Errorf("%s is neither a file nor a directory", p)
+		}
+		s.size += st.Size()
 		fmt.Fprintf(digest, "%d\n", st.Size())
-	}
-	return err
+		return nil
+	})
+	s.sum, s.modes = Sum(digest.Sum(nil)), Sum(modes.Sum(nil))
+	return s, err
 }
 
 // contentOf hashes all files of a mount, once for each of its states.
@@ -196,18 +176,8 @@ func (k *Keeper) contentOf(ctx context.Context, s state) (Sum, error) {
 	if sum, ok := k.contents.Load(s.sum); ok {
 		return sum.(Sum), nil
 	}
-	at, err := filepath.EvalSymlinks(s.path)
-	if err != nil {
-		return Sum{}, err
-	}
-	digest := sha256.New()
-	err = eachEntry(at, func(p string, st fs.FileInfo) error {
-		return addEntry(digest, at, p, st, func() (Sum, error) {
-			sum, _, err := k.hash(ctx, p)
-			return sum, err
-		})
-	})
-	sum := Sum(digest.Sum(nil))
+	sum, err := k.outside(ctx, s.path)
+	sum = sha256.Sum256(append(sum[:], s.modes[:]...))
 	if err == nil && time.Since(s.changed) > granularity {
 		if now, e := stateOf(s.path); e == nil && now.sum == s.sum {
 			k.contents.Store(s.sum, sum)
