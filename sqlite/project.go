@@ -256,6 +256,10 @@ func (p *projection) add(f *flow, a *executor.Admission) error {
 	p.touchFlow(f)
 	f.left += len(a.Tasks)
 	tasks := make([]task, len(a.Tasks))
+	f.tasks = slices.Grow(f.tasks, len(tasks))
+	if p.out != nil {
+		f.fresh = slices.Grow(f.fresh, len(tasks))
+	}
 	for i := range tasks {
 		t, of := &tasks[i], &a.Arrived.Tasks[i]
 		if int(of.ID) != len(p.tasks) {
