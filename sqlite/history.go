@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"math"
 	"path"
 	"slices"
@@ -140,10 +139,6 @@ type ProgramRun struct {
 // ProgramRuns returns the latest attempts of programs that ended well, the latest first, at most a given number: those
 // of one run, or of all runs if run is "", on the runtimes of that name. Emulated tasks are left out.
 func (db *DB) ProgramRuns(ctx context.Context, runtimes []string, run string, latest int) ([]ProgramRun, error) {
-	names, err := json.Marshal(runtimes)
-	if err != nil {
-		return nil, err
-	}
 	return RowsOf[ProgramRun](ctx, db, `SELECT r.name, w.name, t.name, t.kind, coalesce(CAST(t.identity AS TEXT), ''),
 		coalesce(t.input_bytes, 0),
 			`+wholeRun+`,
@@ -153,7 +148,7 @@ func (db *DB) ProgramRuns(ctx context.Context, runtimes []string, run string, la
 		JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow JOIN nodes n ON n.run = a.run AND n.node = a.node
 		WHERE r.runtime IN (SELECT value FROM json_each(?1)) AND (?2 = '' OR r.name = ?2)
 			AND t.image IS NOT NULL AND a.outcome = 'ok' AND a.ran_ns IS NOT NULL
-		ORDER BY a.run DESC, a.attempt DESC LIMIT ?3`, string(names), run, latest)
+		ORDER BY a.run DESC, a.attempt DESC LIMIT ?3`, asJSON{runtimes}, run, latest)
 }
 
 // TrainingRun has the samples of one run of the log.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 
 	"gantry/executor"
 	"gantry/planner"
@@ -148,21 +147,13 @@ func (db *DB) Admissions(ctx context.Context, run string, each func(*executor.Ad
 
 // Spec is how a task of a run runs; nil if the log has not kept it.
 func (db *DB) Spec(ctx context.Context, l *Life) (*executor.TaskSpec, error) {
-	id, _, err := db.find(ctx, l.Run)
+	w, i, err := db.Position(ctx, l.Run, planner.TaskID(l.ID))
 	if err != nil {
 		return nil, err
 	}
-	var w int64
-	if err := db.one(ctx, "SELECT workflow FROM tasks WHERE run = ? AND task = ?", []any{id, l.ID}, &w); err != nil {
+	a, err := db.Admission(ctx, l.Run, w)
+	if err != nil || i >= len(a.Tasks) || a.Tasks[i].Name != l.Task {
 		return nil, err
-	}
-	a, err := db.admission(ctx, id, w)
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(a.Tasks, func(t *executor.TaskSpec) bool { return t.Name == l.Task })
-	if i < 0 {
-		return nil, nil
 	}
 	l.GPUs = float64(a.Arrived.Tasks[i].Need[unit.GPU]) / unit.WholeGPU
 	return a.Tasks[i], nil

@@ -196,7 +196,7 @@ func object(params []experiment.Param) string {
 
 // Plan implements experiment.Store. In a new file the number of a cell is its position, whenever a search came to it.
 func (db *DB) Plan(ctx context.Context, cells []*experiment.Cell) error {
-	err := db.transact(func(tx *sql.Tx) error {
+	return wrap("plan", db.transact(func(tx *sql.Tx) error {
 		for _, c := range cells {
 			var id int64
 			err := tx.QueryRowContext(ctx, `INSERT INTO cells (cell, key, params, wanted) VALUES
@@ -209,8 +209,7 @@ func (db *DB) Plan(ctx context.Context, cells []*experiment.Cell) error {
 			db.cells[c.Key()] = id
 		}
 		return nil
-	})
-	return wrap("plan", err)
+	}))
 }
 
 // Kept implements experiment.Store. A run that failed counts as not run.
@@ -234,7 +233,7 @@ func (db *DB) Kept(ctx context.Context, c *experiment.Cell, repetition int) (*ex
 // Keep implements experiment.Store.
 func (db *DB) Keep(ctx context.Context, o *experiment.Outcome) error {
 	id, rep := db.cells[o.Cell.Key()], o.Repetition
-	err := db.transact(func(tx *sql.Tx) error {
+	return wrap("keep a run", db.transact(func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM runs WHERE cell = ? AND repetition = ?; "+
 			"INSERT INTO runs VALUES (?,?,?,?,?); INSERT INTO builds VALUES (?,?,?,?)", id, rep, id, rep, o.State,
 			o.Message, int64(o.Took), id, rep, db.version, now())
@@ -245,8 +244,7 @@ func (db *DB) Keep(ctx context.Context, o *experiment.Outcome) error {
 			}
 		}
 		for _, v := range o.Values {
-			insert("metrics", v.Name, sql.NullFloat64{Float64: v.Value, Valid: !math.IsNaN(v.Value) &&
-				!math.IsInf(v.Value, 0)})
+			insert("metrics", v.Name, finite(v.Value))
 		}
 		for _, w := range o.Workflows {
 			insert("workflows", w.ID, w.Label, w.Tenant, w.Tasks, w.Arrived, w.Started, w.Ended, w.Work, w.CriticalPath,
@@ -256,8 +254,7 @@ func (db *DB) Keep(ctx context.Context, o *experiment.Outcome) error {
 			insert("series", s.At, s.N)
 		}
 		return err
-	})
-	return wrap("keep a run", err)
+	}))
 }
 
 // Found implements experiment.Store.
@@ -293,11 +290,19 @@ func (db *DB) Summarise(ctx context.Context) error {
 			i := metrics.Confidence(v)
 			if err == nil {
 				_, err = tx.ExecContext(ctx, "INSERT INTO intervals VALUES (?,?,?,?,?)", s.cell, s.metric, i.N, i.Mean,
-					sql.NullFloat64{Float64: i.Half, Valid: !math.IsNaN(i.Half)})
+					finite(i.Half))
 			}
 		}
 		return err
 	}))
+}
+
+// finite is NULL for no number.
+func finite(v float64) any {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return v
 }
 
 func wrap(what string, err error) error {
