@@ -28,8 +28,8 @@ func shared(names string) (out []cli.Flag) {
 			"and pegasus.properties, beside the workflow or in the working directory)"},
 		&cli.StringFlag{Name: "site", Usage: "take Pegasus transformations from `SITE` where catalogs have them on " +
 			"several (default: the first with a container)"},
-		&cli.BoolFlag{Name: "enforce-walltime", Usage: "take maxwalltime of Pegasus profiles (minutes) as a time " +
-			"limit of the task"},
+		&cli.BoolFlag{Name: "enforce-walltime", Usage: "take maxwalltime of Pegasus profiles (minutes) and " +
+			"WALL_TIME of makeflows (seconds) as time limits of tasks"},
 		&cli.BoolFlag{Name: "container-mounts", Usage: "let containers of Pegasus catalogs read the directories of " +
 			"this host that they name"},
 		&cli.StringFlag{Name: "checkpoint", Usage: "`SIZE` of checkpoints of emulated tasks, input (the size of the " +

@@ -72,10 +72,10 @@ var idles = []idle{
 		pol, err := policy.Parse(g.set.Policy) // that of a server may be changed
 		return g.Command.Name != "submit" && err == nil && !policy.Preempts(pol)
 	}, "this policy preempts no task (gantry policies says which do)"},
-	{"", []string{"catalog", "enforce-walltime", "container-mounts"},
+	{"", []string{"catalog", "container-mounts"},
 		func(g given) bool { return !g.Pegasus() }, "it is for workflows of Pegasus, and none is among these"},
 	{"", []string{"enforce-walltime"}, func(g given) bool { return !g.Limited },
-		"no profile of these workflows has a maxwalltime"},
+		"no task of these workflows names a time limit (maxwalltime of Pegasus, WALL_TIME of makeflows)"},
 	{"", []string{"graph"}, func(g given) bool { return !g.Read(trace.NextflowTrace) },
 		"it is for traces of Nextflow, and none is among these"},
 	{"", []string{"gflops"}, func(g given) bool { return !g.Read(trace.DOT) },

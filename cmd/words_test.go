@@ -136,8 +136,8 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 			"--max-output=1MB", "--mount=/etc/hosts:/e:ro", "--startup=1s", "--pull=never"}},
 		{input, append(null, flow), "no file is read", []string{"--inputs=."}},
 		{input, append(null, dax), "no task runs its command by a shell", []string{"--shell=sh"}},
-		{input, append(simulated, flow), "workflows of Pegasus", []string{"--catalog=c.yml",
-			"--enforce-walltime"}},
+		{input, append(simulated, flow), "workflows of Pegasus", []string{"--catalog=c.yml"}},
+		{input, append(simulated, flow), "WALL_TIME of makeflows", []string{"--enforce-walltime"}},
 		{input, []string{"run", "--quiet", "--dry-run", dir, "--emulate", flow}, "workflows of Pegasus",
 			[]string{"--container-mounts"}},
 		{input, append(simulated, flow), "no workload file", []string{"--repetition=2", "--repetition=2..3"}},
@@ -147,7 +147,7 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 		{input, append(simulated, "--policy=mrcp-rm", dax), "no workflow has a deadline", []string{"--reject-late"}},
 		{input, append(simulated, "--image=some", flow), "no task is emulated",
 			[]string{"--time-scale=0.5", "--size-scale=2", "--checkpoint=1MB"}},
-		{input, []string{"check", flow}, "workflows of Pegasus", []string{"--enforce-walltime"}},
+		{input, []string{"check", flow}, "names a time limit", []string{"--enforce-walltime"}},
 		{input, []string{"check", dax}, "nothing to repair", []string{"--repair"}},
 		{input, []string{"check", nodes}, "no workflow is among these", []string{"--catalog=c.yml",
 			"--enforce-walltime", "--repair", "--kilobytes"}},
@@ -219,6 +219,7 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 	expect(t, exitOK, nil, append(simulated, "--time-scale=0.5", "--size-scale=2", "--fit", "--policy=pds",
 		"--checkpoint=1MB", "--preempt=restart", dax)...)
 	expect(t, exitOK, nil, append(simulated, "--count=2", stream)...)
+	expect(t, exitOK, nil, "check", "--enforce-walltime", written(t, "w.makeflow", "WALL_TIME=9\no:\n\ttrue\n"))
 	expect(t, exitOK, nil, append(simulated, "--repair", dax, written(t, "odd.dax", `<adag name="odd">
 <job id="a" name="x" runtime="-1"/></adag>`))...)
 	for _, option := range []string{"--enforce-walltime", "--container-mounts", "--max-input=2GB", "--site=s"} {

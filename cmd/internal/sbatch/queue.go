@@ -341,6 +341,7 @@ type Cancel struct {
 func ParseCancel(args []string, me string) (*Cancel, error) {
 	x := &Cancel{}
 	c := &call{Request: &x.Request, Cancel: x, me: me}
+	var jobs []string
 	for len(args) > 0 {
 		opts, rest, err := getopt(scancelOptions, args)
 		if err == nil {
@@ -350,12 +351,14 @@ func ParseCancel(args []string, me string) (*Cancel, error) {
 			return x, err
 		}
 		for len(rest) > 0 && (rest[0] == "" || rest[0][0] != '-') {
-			if err := x.Select.jobs(rest[0]); err != nil {
-				return nil, err
-			}
-			rest = rest[1:]
+			jobs, rest = append(jobs, rest[0]), rest[1:]
 		}
 		args = rest
+	}
+	for _, job := range jobs {
+		if err := x.Select.jobs(job); err != nil {
+			return nil, err
+		}
 	}
 	s := &x.Select
 	if s.Jobs == nil && s.States == nil && len(s.Users)+len(s.Partitions)+len(s.Accounts)+len(s.Names) == 0 {

@@ -306,6 +306,9 @@ func TestCancelReads(t *testing.T) {
 			t.Errorf("scancel %s: %s (%v); want %s", c.args, got, err, c.want)
 		}
 	}
+	if asked, err := sbatch.ParseCancel([]string{"some", "--help"}, "ann"); err != nil || asked.Ask != sbatch.Help {
+		t.Errorf("scancel some --help: %+v, %v", asked, err)
+	}
 }
 
 // What Slurm 22.05 prints of a running job and two that wait, the later number to begin first.
