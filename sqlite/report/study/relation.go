@@ -76,7 +76,7 @@ func (s *Study) judge(d data, r *Relation, reading *Reading) Outcome {
 	}
 	for i := range r.Checks {
 		for _, c := range expand(&r.Checks[i]) {
-			o.Same = !s.read(&c, reading) && o.Same
+			o.Same = !s.read(d, &c, reading) && o.Same
 			o.Findings = append(o.Findings, s.find(d, &c))
 		}
 	}
@@ -123,7 +123,7 @@ func holm(findings []Finding) {
 
 // read turns a comparison into that of a reading, and reports whether that changes anything. A comparison of two
 // experiments stays that of the text unless both have the reading.
-func (s *Study) read(c *Compare, r *Reading) (changes bool) {
+func (s *Study) read(d data, c *Compare, r *Reading) (changes bool) {
 	if r == nil {
 		return false
 	}
@@ -142,23 +142,51 @@ func (s *Study) read(c *Compare, r *Reading) (changes bool) {
 			*m, changes = other, true
 		}
 	}
-	for _, sel := range []*Selector{&c.At, &c.A, &c.B} {
-		was := *sel
-		if was == nil {
-			continue
-		}
-		*sel = Selector{}
-		for param, values := range was {
-			out := slices.Clone(values)
-			for i, v := range out {
-				if other, has := r.Instead[param][v]; has {
-					out[i], changes = other, true
-				}
+	if r.Where == nil {
+		for _, sel := range []*Selector{&c.At, &c.A, &c.B} {
+			if others := r.others(*sel); len(others) > 0 {
+				*sel, changes = sel.with(others), true
 			}
-			(*sel)[param] = out
+		}
+		return changes
+	}
+	sides := []struct {
+		own *Selector
+		of  string
+	}{{&c.A, c.Of}, {&c.B, cmp.Or(c.OfB, c.Of)}}
+	if c.B == nil && c.OfB == "" && c.MetB == "" {
+		sides = sides[:1]
+	}
+	for _, side := range sides {
+		at := c.At.with(*side.own)
+		if others := r.others(at); len(others) > 0 && r.holds(d[side.of], at) {
+			*side.own, changes = side.own.with(others), true
 		}
 	}
 	return changes
+}
+
+// others has the parameters of a selector of which a reading replaces values.
+func (r *Reading) others(sel Selector) Selector {
+	out := Selector{}
+	for param, values := range sel {
+		for i, v := range values {
+			if other, has := r.Instead[param][v]; has {
+				if out[param] == nil {
+					out[param] = slices.Clone(values)
+				}
+				out[param][i] = other
+			}
+		}
+	}
+	return out
+}
+
+// holds reports whether a selector chooses cells that the reading changes.
+func (r *Reading) holds(set *results.Set, sel Selector) bool {
+	return set != nil && slices.ContainsFunc(set.Cells, func(c *results.Cell) bool {
+		return sel.matches(c) && r.Where.matches(c)
+	})
 }
 
 // expand returns the comparisons that each and along stand for.

@@ -55,6 +55,7 @@ type Reading struct {
 	GivesUp []Given                      `yaml:"gives_up"`
 	Instead map[string]map[string]string `yaml:"instead"` // by parameter, or metric: what stands for one of checks
 	Fitted  Values                       `yaml:"fitted"`  // statements that it was chosen for, by how they begin
+	Where   Selector                     `yaml:"where"`   // the cells that it changes parameters of; none: all
 }
 
 // Given is a sentence that a reading gives up.

@@ -167,6 +167,22 @@ func TestReadingsHaveColumns(t *testing.T) {
 	}
 }
 
+// A reading may hold for a part of the cells: that at load 1 has b in the place of a, that at load 2 has not.
+func TestReadingsHoldWhereTheySay(t *testing.T) {
+	got := pageOf(t, "readings: [{name: part, says: Part., instead: {policy: {a: b}}, where: {load: 1}}]\n",
+		`  - {says: one, where: here, checks: [{of: x, at: {policy: a}, along: {param: load, values: [1, 2]}, metric: m,
+      claim: rises}]}
+  - {says: two, where: here, checks: [{of: x, at: {policy: a, load: 2}, metric: m, claim: at-most, bound: 30}]}
+  - {says: three, where: here, checks: [{of: x, at: {policy: a, load: 1}, claim: stable}]}
+`, measured)
+	for _, want := range []string{`^\| one .* 20\.0 ±2\.6 against 10\.0 .* 20\.0 ±2\.6 against 8\.0 `,
+		`^\| two .*as by the text`, `^\| three .*\*\*agrees\*\*.* b, 1: .*\*\*disagrees\*\*`} {
+		if !regexp.MustCompile("(?m)" + want).MatchString(got) {
+			t.Errorf("no %s in\n%s", want, got)
+		}
+	}
+}
+
 // A comparison of two experiments of which one lacks the reading is that of the text.
 func TestReadingsCompareResultsOfTheReading(t *testing.T) {
 	text, err := os.ReadFile(measured)
