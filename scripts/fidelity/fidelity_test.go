@@ -166,7 +166,9 @@ func (x *harness) run(w *workflow, policy string) (r run) {
 func check(t *testing.T, rows []row) {
 	bar := func(met bool, format string, args ...any) {
 		t.Helper()
-		if t.Logf(format, args...); !met {
+		if met {
+			t.Logf(format, args...)
+		} else {
 			t.Errorf("missed: "+format, args...)
 		}
 	}
