@@ -16,17 +16,11 @@ type Account struct {
 	Header bool
 	// Since and Until bound when jobs were there; zero: not said.
 	Since, Until        time.Time
-	format              []accountField
+	format              []field
 	layout              string // of instants
 	delimiter           string // of parsable output
 	parsable, everybody bool
 	trailing            bool // a delimiter at the end of a line
-}
-
-type accountField struct {
-	*column
-	width int
-	left  bool
 }
 
 const (
@@ -73,20 +67,17 @@ func (a *Account) fields(format string) error {
 			continue
 		}
 		name, widthText, sized := strings.Cut(part, "%")
-		at := slices.IndexFunc(columns, func(c column) bool { return strings.EqualFold(c.account, name) })
-		if at < 0 || name == "" {
-			return usagef("--format: field %q is not known; known are %s", name, Fields())
+		f, err := fieldOf("--format", name, func(c column) string { return c.account })
+		if err != nil {
+			return err
 		}
-		f := accountField{column: &columns[at], width: columns[at].width}
-		if sized {
-			var err error
-			widthText, f.left = strings.TrimPrefix(widthText, "-"), strings.HasPrefix(widthText, "-")
-			if f.width, err = strconv.Atoi(widthText); err != nil || f.width <= 0 || f.width > 1<<16 {
+		plain, left := strings.CutPrefix(widthText, "-")
+		if f.width = f.col.width; sized {
+			if f.width, err = strconv.Atoi(plain); err != nil || f.width <= 0 || f.width > 1<<16 {
 				return usagef("--format: %q is no width", part)
 			}
 		}
-		// Slurm writes numbers of jobs from the left.
-		f.left = f.left || strings.HasPrefix(f.account, "JobID")
+		f.right = !left && !strings.HasPrefix(f.col.account, "JobID") // Slurm writes numbers of jobs from the left
 		a.format = append(a.format, f)
 	}
 	return nil
@@ -123,7 +114,7 @@ func instant(text string, now time.Time) (time.Time, error) {
 // Print writes the answer of sacct: those of the rows that are meant.
 func (a *Account) Print(w io.Writer, rows []Row, now time.Time) error {
 	var b strings.Builder
-	line := func(show func(accountField) string) {
+	line := func(show func(field) string) {
 		for i, f := range a.format {
 			cell := oneLine(show(f))
 			if !a.parsable {
@@ -138,9 +129,9 @@ func (a *Account) Print(w io.Writer, rows []Row, now time.Time) error {
 		b.WriteByte('\n')
 	}
 	if a.Header {
-		line(func(f accountField) string { return f.account })
+		line(func(f field) string { return f.col.account })
 		if !a.parsable {
-			line(func(f accountField) string { return strings.Repeat("-", f.width) })
+			line(func(f field) string { return strings.Repeat("-", f.width) })
 		}
 	}
 	v := view{now: now, layout: a.layout, unknown: "Unknown"}
@@ -151,16 +142,16 @@ func (a *Account) Print(w io.Writer, rows []Row, now time.Time) error {
 			!a.Until.IsZero() && r.Submitted.After(a.Until) {
 			continue
 		}
-		line(func(f accountField) string { return f.show(r, v) })
+		line(func(f field) string { return f.col.show(r, v) })
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
 // cut makes a cell as wide as its column; a longer cell ends in a plus sign, as in sacct.
-func cut(cell string, f accountField) string {
+func cut(cell string, f field) string {
 	if runes := []rune(cell); len(runes) > f.width {
 		return string(runes[:f.width-1]) + "+"
 	}
-	return fit(cell, f.width, !f.left)
+	return fit(cell, f.width, f.right)
 }

@@ -217,13 +217,11 @@ func ParseQueue(args []string, me string, env func(string) (string, bool)) (*Que
 func parseLongFormat(format string) (out []field, err error) {
 	for part := range strings.SplitSeq(format, ",") {
 		name, width, sized := strings.Cut(part, ":")
-		at := slices.IndexFunc(columns, func(c column) bool { return c.long == strings.ToLower(name) })
-		if at < 0 || name == "" {
-			return nil, usagef("--Format: field %q is not known; known are %s", name,
-				known(func(c column) string { return c.long }))
+		f, err := fieldOf("--Format", name, func(c column) string { return c.long })
+		if err != nil {
+			return nil, err
 		}
-		f := field{col: &columns[at], width: 20}
-		if sized {
+		if f.width = 20; sized {
 			width, f.right = strings.TrimPrefix(width, "."), strings.HasPrefix(width, ".")
 			suffix := strings.TrimLeft(width, "0123456789")
 			if f.width, err = strconv.Atoi("0" + strings.TrimSuffix(width, suffix)); err != nil || f.width > 1<<16 {
@@ -237,7 +235,16 @@ func parseLongFormat(format string) (out []field, err error) {
 	return out, nil
 }
 
-// field is a part of a format of squeue: text, or a column.
+// fieldOf is the column that a format names.
+func fieldOf(option, name string, of func(c column) string) (f field, err error) {
+	at := slices.IndexFunc(columns, func(c column) bool { return strings.EqualFold(of(c), name) })
+	if at < 0 || name == "" {
+		return f, usagef("%s: field %q is not known; known are %s", option, name, known(of))
+	}
+	return field{col: &columns[at]}, nil
+}
+
+// field is a part of a format of squeue or sacct: text, or a column.
 type field struct {
 	text  string // where there is no column
 	col   *column
