@@ -15,12 +15,11 @@ import (
 	"gantry/planner/unit"
 )
 
-// Parts are the parts of one repetition. Each repetition needs its own: planners and admissions keep state.
+// Parts are the parts of one repetition: an engine without work and runtime, and the simulation that it drives. Each
+// repetition needs its own, as planners and admissions keep state.
 type Parts struct {
-	Planner *planner.Planner
-	Admit   *executor.Admitter
-	Sim     sim.Config
-	Reuse   executor.Reuser // nil: every task runs
+	*executor.Engine
+	Sim sim.Config
 }
 
 // Maker makes the parts of a repetition. Repetition 0 is without noise.
@@ -245,10 +244,9 @@ func Simulate(ctx context.Context, make Maker, past *Past, repetition int) (*Cou
 		return nil, err
 	}
 	parts.Sim.Start = past.Now
-	w := &watcher{}
-	e := &executor.Engine{Planner: parts.Planner, Admit: parts.Admit, Arrivals: slices.Clone(past.Arrivals),
-		Watch: w.watch, Reuse: parts.Reuse}
-	v := parts.Planner.View()
+	w, e := &watcher{}, parts.Engine
+	e.Arrivals, e.Watch = slices.Clone(past.Arrivals), w.watch
+	v := e.Planner.View()
 	under := map[planner.AttemptID]progress{}
 	if len(past.Batches) > 0 {
 		parts.Sim.Measured = continued(parts, v, under)

@@ -50,12 +50,9 @@ func makerOf(t *testing.T, p *planner.Platform, policy string) forecast.Maker {
 		each := func(t planner.TaskID, run time.Duration, _ []time.Duration, s planner.Source) {
 			declared.Declare(t, run, slices.Repeat([]time.Duration{run}, len(p.Nodes)), s)
 		}
-		return &forecast.Parts{
-			Planner: planner.New(p, planner.DefaultRetryRules(), enginetest.Policy(t, policy), declared, 1),
-			Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: each,
-				Forget: declared.Forget},
-			Sim: cfg,
-		}, nil
+		pl := planner.New(p, planner.DefaultRetryRules(), enginetest.Policy(t, policy), declared, 1)
+		return &forecast.Parts{Engine: &executor.Engine{Planner: pl, Admit: &executor.Admitter{Platform: p,
+			TimeScale: 1, SizeScale: 1, Declare: each, Forget: declared.Forget}}, Sim: cfg}, nil
 	}
 }
 
@@ -187,7 +184,7 @@ func TestAForecastStartsContainersAhead(t *testing.T) {
 		cfg := sim.Config{Platform: p, Host: hostmodel.Example(2), Ahead: ahead}
 		with := func(int) (*forecast.Parts, error) {
 			e := enginetest.New(t, p, enginetest.Policy(t, "cpp"))
-			return &forecast.Parts{Planner: e.Planner, Admit: e.Admit, Sim: cfg}, nil
+			return &forecast.Parts{Engine: e, Sim: cfg}, nil
 		}
 		e := enginetest.New(t, p, enginetest.Policy(t, "cpp"), slices.Clone(subs)...)
 		e.Runtime = sim.For(cfg)

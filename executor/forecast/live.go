@@ -14,12 +14,8 @@ import (
 // does not depend on how long it has lasted: workflows that have ended are left out, tasks that are done are taken as
 // reused, and attempts under way begin at their instants. Submission returns the submission of a workflow, and if it
 // has grown the rest of it, with the number of each of its tasks in the run. The parts are used up.
-func Live(
-	parts *Parts,
-	s *executor.Snapshot,
-	submission func(*executor.FlowState) (*executor.Submission, []planner.TaskID, error),
-) (*Past,
-	error) {
+func Live(parts *Parts, s *executor.Snapshot,
+	submission func(*executor.FlowState) (*executor.Submission, []planner.TaskID, error)) (*Past, error) {
 	past := &Past{Now: s.Now, Arrivals: s.Coming, Tasks: map[*executor.TaskSpec]planner.TaskID{},
 		Refs: map[int64]executor.Ref{}}
 	l := &live{pl: parts.Planner, at: s.Now}
@@ -210,10 +206,8 @@ func (l *live) run(all []begun) error {
 			return l.take(pc)
 		}})
 		if b.Started != unit.Never {
-			steps = append(
-				steps,
-				step{b.Started, func() error { return l.take(planner.AttemptStarted{Attempt: attempt}) }},
-			)
+			steps = append(steps,
+				step{b.Started, func() error { return l.take(planner.AttemptStarted{Attempt: attempt}) }})
 		}
 	}
 	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.at, b.at) })

@@ -39,7 +39,7 @@ func TestPackagesTestedWithoutTheRaceDetectorStartNoGoroutine(t *testing.T) {
 // under the race detector.
 var raced = map[string]string{
 	"single.go":                     "TestRunTakesOneCommand",
-	"internal/session/forecast.go":  "TestADryRunStartsNothing",
+	"internal/session/forecast.go":  "TestThePageOfARunInContainers",
 	"internal/session/images.go":    "TestAnImageThatIsSlowHoldsUpNobody",
 	"internal/session/sandbox.go":   "-", // what it starts only reads channels
 	"internal/session/session.go":   "TestThePageOfARunInContainers",

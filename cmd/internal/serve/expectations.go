@@ -90,51 +90,16 @@ func (f *foreteller) plansBy(policy string) {
 	f.by, f.made = f.by.Under(policy), time.Time{}
 }
 
-// errTooMany is of runs that are not predicted.
-var errTooMany = errors.New("the workflows that have not ended have too many tasks")
-
 func (f *foreteller) make(ctx context.Context, by *session.Prediction) (all server.Expectations, err error) {
-	var snap *executor.Snapshot
-	if err := f.inbox.Ask(ctx, func(in *executor.Intake) error {
-		snap = in.Snapshot(foretellTasks)
-		return nil
-	}); err != nil {
-		return all, err
-	}
-	if snap == nil {
-		return all, errTooMany
-	}
 	if time.Since(f.read) > programsStaleAt && session.Capabilities(by.Set.Runtime).Programs {
 		if err := by.Measure(ctx, f.run.DB); err != nil {
 			return all, err
 		}
 		f.read = time.Now()
 	}
-	parts, err := by.Parts(0)
+	past, err := by.Rest(ctx, f.inbox, f.run.Name, foretellTasks)
 	if err != nil {
 		return all, err
-	}
-	log, run := f.run.DB, f.run.Name
-	past, err := forecast.Live(parts, snap, func(w *executor.FlowState) (*executor.Submission, []planner.TaskID,
-		error) {
-		if w.Grown {
-			left := make([]planner.TaskID, len(w.Tasks))
-			for i := range left {
-				left[i] = w.Tasks[i].Task
-			}
-			return log.Rest(ctx, run, w.Workflow, left)
-		}
-		adm, err := log.Admission(ctx, run, w.Workflow)
-		if err != nil {
-			return nil, nil, err
-		}
-		return &adm.Submission, nil, nil
-	})
-	if err != nil {
-		return all, err
-	}
-	for i := range past.Arrivals {
-		past.Arrivals[i].At = max(past.Arrivals[i].At, past.Now)
 	}
 	return foretell(ctx, by, past)
 }

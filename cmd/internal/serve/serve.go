@@ -188,13 +188,12 @@ func invalid(err error) error { return &api.Error{Code: api.Invalid, Message: er
 
 // learnedPolicy lets a policy plan that learns from events: it reads the log.
 func (v *Server) learnedPolicy(ctx context.Context, with *session.Planning) error {
-	pl, adm, err := with.PlannerLike(ctx, &v.run.Planning)
+	fresh, err := with.AssembleLike(ctx, &v.run.Planning)
 	if err != nil {
 		return invalid(err)
 	}
-	fresh := &executor.Engine{Planner: pl, Admit: adm}
 	read := func(ctx context.Context) error {
-		return v.run.Log.ReplayAfter(ctx, pl.Seq(), func(e planner.Event, a *executor.Admission) error {
+		return v.run.Log.ReplayAfter(ctx, fresh.Planner.Seq(), func(e planner.Event, a *executor.Admission) error {
 			b := executor.Batch{Events: []planner.Event{e}}
 			if a != nil {
 				b.Admissions = []*executor.Admission{a}
@@ -210,7 +209,7 @@ func (v *Server) learnedPolicy(ctx context.Context, with *session.Planning) erro
 		if err := read(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
-		return in.ChangePolicy(with.Set.Policy, pl, adm)
+		return in.ChangePolicy(with.Set.Policy, fresh.Planner, fresh.Admit)
 	})
 }
 

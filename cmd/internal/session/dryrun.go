@@ -99,16 +99,17 @@ func (s *Session) dry(ctx context.Context) (*DryRun, error) {
 	if d.Images, err = s.look(ctx, &s.Planning, s.wanted); err != nil {
 		return nil, err
 	}
-	p := &Prediction{Planning: &s.Planning, asks: true}
-	if err := p.inform(ctx, db, &s.work); err != nil {
-		return nil, err
+	if db != nil {
+		if err := s.recall(ctx, db.Before(s.Set.Runtime, s.Set.TimeScale, s.Set.SizeScale)); err != nil {
+			return nil, err
+		}
 	}
-	ids := map[string]string{}
+	p, ids := &Prediction{Planning: &s.Planning, asks: true}, map[string]string{}
 	for _, x := range d.Images {
 		ids[x.Image] = x.ID
 	}
 	id := func(name string) string { return ids[name] }
-	if p.reuse, err = s.foresee(ctx, db, s.subs, id, s.slurm != nil); err != nil {
+	if err := p.prepare(ctx, db, &s.work, id, s.slurm != nil); err != nil {
 		return nil, err
 	}
 	s.DB = db // of models; it is open for reading only

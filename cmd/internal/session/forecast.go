@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -38,7 +39,7 @@ type Prediction struct {
 	programs  *programTimes      // measurements of its programs; nil: none
 	forecast  *forecast.Forecast // before it began; nil: none
 	reuse     *reuse.Foresight   // which tasks take over results; nil: none
-	follower  *follower          // expects its end while it is under way; nil: nobody does
+	past      *forecast.Past     // of a run that continues, until its rest is predicted
 	asks      bool               // a program that is the policy, too
 }
 
@@ -104,17 +105,16 @@ func (p *Prediction) Parts(repetition int) (*forecast.Parts, error) {
 	if err := asked(p.Set.Policy); err != nil && !p.asks {
 		return nil, err
 	}
-	pl, adm, err := p.With(*p.Set).PlannerLike(context.Background(), p.Planning)
+	e, err := p.With(*p.Set).AssembleLike(context.Background(), p.Planning)
 	if err != nil {
 		return nil, err
 	}
+	if p.reuse != nil {
+		e.Reuse = p.reuse
+	}
 	cfg := p.simulated(seed.Repetition(0, repetition))
 	cfg.Drift = evenly(repetition)
-	parts := &forecast.Parts{Planner: pl, Admit: adm, Sim: cfg}
-	if p.reuse != nil {
-		parts.Reuse = p.reuse
-	}
-	return parts, nil
+	return &forecast.Parts{Engine: e, Sim: cfg}, nil
 }
 
 // asked refuses a policy that is a program where its user has not named it for that.
@@ -138,19 +138,6 @@ func evenly(repetition int) float64 {
 	return x
 }
 
-// inform reads from a log, if there is one, the knowledge of the planner of a run that begins, and how long programs
-// ran.
-func (p *Prediction) inform(ctx context.Context, db *sqlite.DB, w *work) (err error) {
-	if len(w.wanted) > 0 {
-		err = p.remember(ctx, db, "")
-	}
-	if err == nil && db != nil {
-		past := db.Before(p.Set.Runtime, p.Set.TimeScale, p.Set.SizeScale)
-		p.learned, err = p.recollect(ctx, past, Capabilities(p.Set.Runtime).Virtual)
-	}
-	return err
-}
-
 // remember reads the measurements of programs, of one run if it is named. Without a log there are none.
 func (p *Prediction) remember(ctx context.Context, db *sqlite.DB, run string) (err error) {
 	if p.programs = new(programTimes); db == nil {
@@ -160,26 +147,31 @@ func (p *Prediction) remember(ctx context.Context, db *sqlite.DB, run string) (e
 	return exit.Or(exit.Host, err)
 }
 
-// predict predicts the run before it is in the log, and prepares to keep the expected end up to date.
-func (p *Prediction) predict(ctx context.Context, w *work, i *images) (err error) {
+// prepare reads from a log, if there is one, how long programs ran, and which tasks take over results.
+func (p *Prediction) prepare(ctx context.Context, db *sqlite.DB, w *work, id func(string) string,
+	afar bool) (err error) {
+	if len(w.wanted) > 0 {
+		err = p.remember(ctx, db, "")
+	}
+	if err == nil && (w.tasks <= mostForeseen || p.asks) {
+		p.reuse, err = p.foresee(ctx, db, w.subs, id, afar)
+	}
+	return err
+}
+
+// predict predicts the run before it is in the log.
+func (p *Prediction) predict(ctx context.Context, w *work, i *images) error {
 	if p == nil {
 		return nil
 	}
-	if err := p.inform(ctx, p.DB, w); err != nil {
+	if err := p.prepare(ctx, p.DB, w, i.id, i.slurm != nil); err != nil {
 		return err
 	}
 	if w.tasks > mostForecast {
 		p.View.Note("the makespan is not predicted: the run has more than %d tasks", mostForecast)
 		return nil
 	}
-	if w.tasks <= mostForeseen {
-		if p.reuse, err = p.foresee(ctx, p.DB, w.subs, i.id, i.slurm != nil); err != nil {
-			return err
-		}
-	}
-	if p.forecast = p.try(ctx, &forecast.Past{Arrivals: w.subs}); p.follower != nil {
-		p.follower.coming = slices.Clone(w.subs)
-	}
+	p.forecast = p.try(ctx, &forecast.Past{Arrivals: w.subs})
 	return nil
 }
 
@@ -211,21 +203,17 @@ func (p *Planning) foresee(ctx context.Context, db *sqlite.DB, subs []executor.S
 	return f, nil
 }
 
-// prediction prepares to predict a run of a number of tasks; nil if no prediction is wanted.
-func (p *Planning) prediction(o *Options, run string, tasks int) *Prediction {
+// prediction prepares to predict a run; nil if no prediction is wanted.
+func (p *Planning) prediction(o *Options) *Prediction {
 	if !o.Predict || !Capabilities(p.Set.Runtime).Programs {
 		return nil
 	}
-	out := &Prediction{Planning: p}
-	if tasks <= mostFollowed {
-		out.follower = &follower{p: out, run: run, end: unit.Never, stop: make(chan struct{})}
-	}
-	return out
+	return &Prediction{Planning: p}
 }
 
 // predictRest predicts the rest of a run that is resumed.
 func (p *Prediction) predictRest(ctx context.Context, w *work, log *sqlite.Run, now planner.Time) error {
-	if p == nil || p.follower == nil {
+	if p == nil {
 		return nil
 	}
 	if len(w.wanted) > 0 {
@@ -233,7 +221,8 @@ func (p *Prediction) predictRest(ctx context.Context, w *work, log *sqlite.Run, 
 			return err
 		}
 	}
-	p.forecast = p.try(ctx, &forecast.Past{Batches: p.follower.batches, Now: now, Arrivals: p.follower.coming})
+	p.past.Now, p.past.Arrivals = now, w.Engine.Arrivals
+	p.forecast, p.past = p.try(ctx, p.past), nil
 	return p.keep(log)
 }
 
@@ -255,9 +244,6 @@ func (p *Prediction) try(ctx context.Context, past *forecast.Past) *forecast.For
 	if text := p.Unpredicted(f.Course); text != "" {
 		p.View.Note("%s", text)
 		return nil
-	}
-	if p.follower != nil {
-		p.follower.end = f.Course.End
 	}
 	return f
 }
@@ -415,140 +401,107 @@ func (p *Prediction) rows() (rows []sqlite.Prediction) {
 	return rows
 }
 
-// follower keeps the expected end of a run up to date: it simulates the rest of the run. It works
-// beside the run and takes a hundredth of its time.
-type follower struct {
-	p       *Prediction
-	run     string // its name
-	mu      sync.Mutex
-	batches []executor.Batch
-	coming  []executor.Submission
-	specs   []*executor.TaskSpec // by task
-	ran     []sqlite.ProgramRun  // since the last simulation
-	end     planner.Time         // expected; unit.Never: not known
-	stop    chan struct{}
-	done    sync.WaitGroup
-}
+// errTooMany is of runs whose rest is not predicted.
+var errTooMany = errors.New("the workflows that have not ended have too many tasks")
 
-// watch takes in a batch of the run.
-func (p *Prediction) watch(v planner.View, events []planner.Event, admitted []*executor.Admission) {
-	if p != nil && p.follower != nil {
-		p.follower.watch(v, events, admitted)
+// Rest is the past of a run under way, of which only the present state is known: its rest can be simulated from there.
+// With more tasks than most that have not ended it is an error.
+func (p *Prediction) Rest(ctx context.Context, inbox *executor.Inbox, run string, most int) (*forecast.Past, error) {
+	var snap *executor.Snapshot
+	if err := inbox.Ask(ctx, func(in *executor.Intake) error {
+		snap = in.Snapshot(most)
+		return nil
+	}); err != nil {
+		return nil, err
 	}
-}
-
-func (f *follower) watch(v planner.View, events []planner.Event, admitted []*executor.Admission) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, a := range admitted {
-		f.specs = append(f.specs, a.Tasks...)
-		if a.Grown() {
-			continue
-		}
-		f.coming = slices.DeleteFunc(f.coming, func(s executor.Submission) bool { return s.Name == a.Submission.Name })
+	if snap == nil {
+		return nil, errTooMany
 	}
-	f.batches = append(f.batches, executor.Batch{Events: slices.Clone(events), Admissions: slices.Clone(admitted)})
-	for i := range events {
-		if x, ok := events[i].Body.(*planner.AttemptExited); ok && x.Outcome == planner.OK {
-			a := v.Attempt(x.Attempt)
-			if spec := f.specs[a.Task]; a.Node != planner.None && spec.Unknown {
-				f.ran = append(f.ran, ranWell(f.run, spec, x, v.Nodes()[a.Node].Speed))
+	parts, err := p.Parts(0)
+	if err != nil {
+		return nil, err
+	}
+	past, err := forecast.Live(parts, snap, func(w *executor.FlowState) (*executor.Submission, []planner.TaskID,
+		error) {
+		if w.Grown {
+			left := make([]planner.TaskID, len(w.Tasks))
+			for i := range left {
+				left[i] = w.Tasks[i].Task
 			}
+			return p.DB.Rest(ctx, run, w.Workflow, left)
 		}
+		adm, err := p.DB.Admission(ctx, run, w.Workflow)
+		if err != nil {
+			return nil, nil, err
+		}
+		return &adm.Submission, nil, nil
+	})
+	if err != nil {
+		return nil, err
 	}
+	for i := range past.Arrivals {
+		past.Arrivals[i].At = max(past.Arrivals[i].At, past.Now)
+	}
+	return past, nil
 }
 
-// ranWell is a program that ended well in this run.
-func ranWell(run string, spec *executor.TaskSpec, x *planner.AttemptExited, speed float64) sqlite.ProgramRun {
-	id := spec.Identity()
-	r := sqlite.ProgramRun{Run: run, Workflow: spec.Workflow.Name, Task: spec.Name, Kind: spec.Kind,
-		Identity: string(id[:]), Ran: x.Ran, CPU: -1, Millicores: x.Usage.Applied.CPUMillicores, Speed: speed}
-	if x.Usage.Missing&planner.CounterCPU == 0 {
-		r.CPU = x.Usage.CPUUser + x.Usage.CPUSystem
-	}
-	for _, in := range spec.Inputs {
-		r.Input += in.Size
-	}
-	return r
-}
-
-// Bounds of the work of the follower.
+// Bounds of the work of following a run.
 const (
 	followLeast = 2 * time.Second
 	followWhole = 5 * time.Second // for one simulation
 )
 
-// follow simulates from time to time until the run ends.
-func (p *Prediction) follow(ctx context.Context, clock func() planner.Time) {
-	if p == nil || p.follower == nil {
-		return
+// follow simulates the rest of the run from time to time, beside it, until the returned function is called.
+func (s *Session) follow(ctx context.Context) (end func()) {
+	if s.Prediction == nil || asked(s.Set.Policy) != nil {
+		return func() {}
 	}
-	f := p.follower
-	f.done.Go(func() {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		go func() {
-			<-f.stop
-			cancel()
-		}()
-		wait := followLeast
-		for {
+	ctx, cancel := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	done.Go(func() {
+		for wait := followLeast; ; {
 			select {
 			case <-ctx.Done():
 				return
 			case <-time.After(wait):
 			}
 			began := time.Now()
-			if end, ok := f.expect(ctx, clock()); ok {
-				f.mu.Lock()
-				f.end = end
-				f.mu.Unlock()
+			if end, err := s.expect(ctx); err == nil {
+				s.ends.Store(int64(end))
 			}
 			wait = max(followLeast, time.Duration(float64(time.Since(began))/forecastShare))
 		}
 	})
+	return func() {
+		cancel()
+		done.Wait()
+	}
 }
 
 // expect simulates the rest without noise. The end is unit.Never as long as it depends on programs of which nothing
-// is known.
-func (f *follower) expect(ctx context.Context, now planner.Time) (end planner.Time, ok bool) {
-	f.mu.Lock()
-	past := &forecast.Past{Batches: slices.Clip(f.batches), Now: now, Arrivals: slices.Clone(f.coming)}
-	for i := range f.ran {
-		f.p.programs.learn(&f.ran[i])
-	}
-	f.ran = nil
-	f.mu.Unlock()
-	if len(past.Batches) == 0 {
-		return unit.Never, false
-	}
+// is known: what was measured meanwhile is looked up again.
+func (s *Session) expect(ctx context.Context) (end planner.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, followWhole)
 	defer cancel()
-	c, err := f.p.Simulate(ctx, past, 0)
+	p, was := s.Prediction, s.expected()
+	if was == unit.Never {
+		if err := p.Measure(ctx, s.DB); err != nil {
+			return was, err
+		}
+	}
+	past, err := p.Rest(ctx, s.Engine.Inbox, s.Name, mostFollowed)
+	if err != nil || len(past.Batches) == 0 {
+		return was, err
+	}
+	c, err := p.Simulate(ctx, past, 0)
 	if err != nil {
-		return unit.Never, false
+		return was, err
 	}
-	if f.p.Unpredicted(c) != "" {
-		return unit.Never, true
+	if p.Unpredicted(c) != "" {
+		return unit.Never, nil
 	}
-	return c.End, true
+	return c.End, nil
 }
 
-// expected is the end of the run as simulated last.
-func (p *Prediction) expected() planner.Time {
-	if p == nil || p.follower == nil {
-		return unit.Never
-	}
-	f := p.follower
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.end
-}
-
-// end ends the follower.
-func (p *Prediction) end() {
-	if p != nil && p.follower != nil {
-		close(p.follower.stop)
-		p.follower.done.Wait()
-	}
-}
+// expected is the end of the run as it was simulated last; unit.Never: not known.
+func (s *Session) expected() planner.Time { return planner.Time(s.ends.Load()) }

@@ -99,52 +99,30 @@ func (r *rehearsal) again(ctx context.Context, info *sqlite.RunInfo, policy stri
 
 // plans makes the plans of a run again. Plans that cannot be made are no fault of the page.
 func (r *rehearsal) plans(ctx context.Context, info *sqlite.RunInfo, x *page.Extra) {
-	var pl *planner.Planner
-	var adm *executor.Admitter
+	var p rounds.Player
 	planning, err := planningOf(ctx, r.log, info, "")
 	if err == nil {
 		if planning.decided != nil {
 			planning.decided.Shows = true
 		}
-		pl, adm, err = planning.informed(ctx, r.log, info)
+		p.Engine, err = planning.informed(ctx, r.log, info)
 	}
 	if err != nil {
 		x.PlanNote = "The plans cannot be made again: " + err.Error() + "."
 		return
 	}
-	p := rounds.Player{Planner: pl, Admit: adm,
-		Changed: func(policy string) (*planner.Planner, *executor.Admitter, error) {
-			if err := asked(policy); err != nil {
-				return nil, nil, err
-			}
-			planning.Set.Policy, planning.decided = policy, nil
-			return planning.informed(ctx, r.log, info)
-		}}
+	p.Changed = func(policy string) (*executor.Engine, error) {
+		if err := asked(policy); err != nil {
+			return nil, err
+		}
+		planning.Set.Policy, planning.decided = policy, nil
+		return planning.informed(ctx, r.log, info)
+	}
 	err = r.log.Events(ctx, info.Name, func(e planner.Event, a *executor.Admission) error { return p.Take(ctx, e, a) })
 	if err != nil {
 		p.Diverged = "(" + err.Error() + ")"
 	}
-	x.Rounds = p.Rounds
-	for i := range p.Plans {
-		plan := page.Plan{Round: p.Plans[i].Round, At: time.Duration(p.Plans[i].At)}
-		for _, g := range p.Plans[i].Segments {
-			plan.Segments = append(plan.Segments, page.Segment{Task: int(g.Task), Node: int(g.Node),
-				Start: time.Duration(g.Start), End: time.Duration(min(g.End, g.Start+planner.Time(1e18)))})
-		}
-		x.Plans = append(x.Plans, plan)
-	}
-	for _, c := range p.Copies {
-		until := time.Duration(c.Until)
-		if c.Until == unit.Never {
-			until = -1
-		}
-		x.Copies = append(x.Copies, page.Copy{File: c.File, Node: int(c.Node), From: int(c.From),
-			Since: time.Duration(c.Since), Until: until})
-	}
-	for _, c := range p.Changes {
-		x.Changes = append(x.Changes, page.NodeChange{Node: int(c.Node), At: time.Duration(c.At),
-			Millicores: c.Capacity[unit.CPU], Memory: c.Capacity[unit.Memory]})
-	}
+	x.Plans, x.Rounds, x.Copies, x.Changes = p.Plans, p.Rounds, p.Copies, p.Changes
 	if p.Diverged != "" {
 		x.PlanNote = "The plans of this run cannot be made again " + p.Diverged + "."
 	}

@@ -68,21 +68,22 @@ func (p *Planning) Policy() (planner.Policy, error) {
 	return pol, nil
 }
 
-// Planner makes the planner of the run and its admission.
-func (p *Planning) Planner(ctx context.Context) (*planner.Planner, *executor.Admitter, error) {
+// Assemble makes the engine of a run, without work and runtime, by the settings and for the nodes: policy, estimator,
+// planner and admission. Whatever begins, continues, predicts or repeats a run has its engine from here.
+func (p *Planning) Assemble(ctx context.Context) (*executor.Engine, error) {
 	pol, err := p.Policy()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	rules, err := RetryRules(p.Set.Retries)
 	if err != nil {
-		return nil, nil, exit.With(exit.Usage, err)
+		return nil, exit.With(exit.Usage, err)
 	}
 	p.recaller, _ = pol.(policy.Recaller)
 	adm := p.Admitter()
 	est, err := p.estimator(ctx, adm)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	pl := planner.New(p.Platform, rules, pol, est, p.Set.draws())
 	if p.Limit != nil {
@@ -91,16 +92,16 @@ func (p *Planning) Planner(ctx context.Context) (*planner.Planner, *executor.Adm
 	if len(p.Set.Tokens) > 0 {
 		pl.LimitTokens(executor.TokensThere(p.Set.Tokens))
 	}
-	return pl, adm, nil
+	return &executor.Engine{Planner: pl, Admit: adm}, nil
 }
 
-// PlannerLike makes a planner that knows as much as another one knew when its run began.
-func (p *Planning) PlannerLike(ctx context.Context, other *Planning) (*planner.Planner, *executor.Admitter, error) {
-	pl, adm, err := p.Planner(ctx)
+// AssembleLike is Assemble of an engine that knows as much as that of another run knew when the run began.
+func (p *Planning) AssembleLike(ctx context.Context, other *Planning) (*executor.Engine, error) {
+	e, err := p.Assemble(ctx)
 	if err == nil {
 		p.learn(other.learned)
 	}
-	return pl, adm, err
+	return e, err
 }
 
 // Admitter makes the admission of the run.
@@ -155,10 +156,9 @@ func (p *Planning) simulation(start planner.Time) sim.Config {
 	return cfg
 }
 
-// work is the workflows of a run, with their planner.
+// work is the workflows of a run, with their engine.
 type work struct {
-	planner     *planner.Planner
-	admitter    *executor.Admitter
+	Engine      *executor.Engine
 	subs        []executor.Submission
 	tasks       int
 	emulated    bool // a task is
@@ -362,9 +362,10 @@ type learned struct {
 	history     []predict.Sample
 }
 
-// recollect reads the past for the policy and the estimator. Simulations correct nothing at first, as in the paper.
-func (e *estimates) recollect(ctx context.Context, past *sqlite.Past, virtual bool) (l learned, err error) {
-	if e.recaller != nil && e.recaller.Jobs() > 0 {
+// know reads the past, and teaches it. Simulations correct nothing at first, as in the paper.
+func (e *estimates) know(ctx context.Context, past *sqlite.Past, virtual bool) (err error) {
+	l := &e.learned
+	if *l = (learned{}); e.recaller != nil && e.recaller.Jobs() > 0 {
 		l.jobs, err = past.Jobs(ctx, e.recaller.Jobs())
 	}
 	if err == nil && e.corrected != nil && !virtual {
@@ -373,7 +374,10 @@ func (e *estimates) recollect(ctx context.Context, past *sqlite.Past, virtual bo
 	if err == nil && (e.history != nil || e.online != nil) {
 		l.history, err = past.History(ctx, e.window)
 	}
-	return l, exit.Or(exit.Host, err)
+	if err == nil {
+		e.learn(*l)
+	}
+	return exit.Or(exit.Host, err)
 }
 
 // learn gives the policy and the estimator the past, before the run begins or continues.

@@ -118,45 +118,40 @@ func (p *programTimes) knows(kind string) bool {
 // empty reports whether nothing is known of any program.
 func (p *programTimes) empty() bool { return p == nil || len(p.kinds) == 0 && p.model == nil }
 
-// measuredIn makes the planner of a simulation whose programs last as long as in the run that the settings name.
+// measuredIn makes the engine of a simulation whose programs last as long as in the run that the settings name.
 // Estimates begin with the measurements of runs on containers, and containers start as there unless told otherwise.
-func (p *Planning) measuredIn(ctx context.Context) (*planner.Planner, *executor.Admitter, error) {
+func (p *Planning) measuredIn(ctx context.Context) (*executor.Engine, error) {
 	db, err := readLog(p.Home)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer db.Close()
 	info, err := db.Info(ctx, p.Set.Measured)
 	if err != nil {
-		return nil, nil, LogError(err)
+		return nil, LogError(err)
 	}
 	if !Capabilities(info.Runtime).Programs {
-		return nil, nil, exit.Usagef("--measured %s: it is a run on the %s runtime, which runs no programs",
+		return nil, exit.Usagef("--measured %s: it is a run on the %s runtime, which runs no programs",
 			info.Name, info.Runtime)
 	}
 	p.Set.Measured = info.Name
 	as := Prediction{Planning: p}
 	if err := as.remember(ctx, db, info.Name); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if len(as.programs.kinds) == 0 {
-		return nil, nil, exit.Inputf("--measured %s: no program of it ended well, so nothing was measured",
+		return nil, exit.Inputf("--measured %s: no program of it ended well, so nothing was measured",
 			info.Name)
 	}
 	if !p.Set.StartupGiven {
 		p.Set.Startup = as.programs.startup
 	}
-	pl, adm, err := p.Planner(ctx)
-	if err != nil {
-		return nil, nil, err
+	e, err := p.Assemble(ctx)
+	if err == nil {
+		err = p.know(ctx, db.Before(info.Runtime, p.Set.TimeScale, p.Set.SizeScale), true)
 	}
-	p.learned, err = p.recollect(ctx, db.Before(info.Runtime, p.Set.TimeScale, p.Set.SizeScale), true)
-	if err != nil {
-		return nil, nil, err
-	}
-	p.learn(p.learned)
 	p.measured = as.simulated(0).Measured
-	return pl, adm, nil
+	return e, err
 }
 
 // measureSpread finds how much the time of one task varies from run to run, by type: the standard deviation of the

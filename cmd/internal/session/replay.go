@@ -81,29 +81,23 @@ func planningOf(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo, polic
 	return p, nil
 }
 
-// informed makes a planner that knows as much as that of a run of the log knew when the run began.
-func (p *Planning) informed(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo) (*planner.Planner,
-	*executor.Admitter, error) {
-	pl, adm, err := p.Planner(ctx)
+// informed makes an engine that knows as much as that of a run of the log knew when the run began.
+func (p *Planning) informed(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo) (*executor.Engine, error) {
+	e, err := p.Assemble(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	past, err := log.PastOf(ctx, info.Name)
 	if err != nil {
-		return nil, nil, exit.With(exit.Host, err)
+		return nil, exit.With(exit.Host, err)
 	}
 	if p.Set.Measured != "" {
 		past = past.On(UsualRuntime.Name)
 	}
 	with := p.estimates
 	with.recaller = nil
-	l, err := with.recollect(ctx, past, Capabilities(info.Runtime).Virtual)
-	if err != nil {
-		return nil, nil, err
-	}
-	with.learn(l)
 	p.history, p.online = nil, nil // it knows its measurements in the run
-	return pl, adm, nil
+	return e, with.know(ctx, past, Capabilities(info.Runtime).Virtual)
 }
 
 // recorded has the submissions of a run of the log, and the measurements in it.
@@ -150,7 +144,7 @@ func (p *Planning) repeatOf(ctx context.Context, log *sqlite.DB, info *sqlite.Ru
 		return w, exit.Inputf("run %s has no attempt that was measured from start to end: there is "+
 			"nothing to replay", info.Name)
 	}
-	if w.planner, w.admitter, err = p.informed(ctx, log, info); err != nil {
+	if w.Engine, err = p.informed(ctx, log, info); err != nil {
 		return w, err
 	}
 	p.measured = func(l *executor.Launch) (sim.Measured, bool) {
@@ -169,7 +163,7 @@ func (p *Planning) repeatOf(ctx context.Context, log *sqlite.DB, info *sqlite.Ru
 // course simulates the work once, without noise.
 func (w *work) course(ctx context.Context, cfg sim.Config) (*forecast.Course, error) {
 	return forecast.Simulate(ctx, func(int) (*forecast.Parts, error) {
-		return &forecast.Parts{Planner: w.planner, Admit: w.admitter, Sim: cfg}, nil
+		return &forecast.Parts{Engine: w.Engine, Sim: cfg}, nil
 	}, &forecast.Past{Arrivals: w.subs}, 0)
 }
 

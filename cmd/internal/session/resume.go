@@ -7,6 +7,7 @@ import (
 
 	"gantry/cmd/internal/exit"
 	"gantry/executor"
+	"gantry/executor/forecast"
 	"gantry/planner"
 	"gantry/sqlite"
 )
@@ -60,21 +61,23 @@ func (s *Session) resume(ctx context.Context, corrected []correction) error {
 		return err
 	}
 	info := s.Log.Info()
-	pl, adm, err := s.Planner(ctx)
-	if err != nil {
+	var err error
+	if s.Engine, err = s.Assemble(ctx); err != nil {
 		return err
 	}
 	if err := s.recall(ctx, s.Log.Past()); err != nil {
 		return err
 	}
-	s.Engine, s.upkeep = &executor.Engine{Planner: pl, Admit: adm}, newUpkeep(s.Dir, s.Set.Scratch, s.Log, s.View)
-	s.Prediction = s.prediction(&s.opts, s.Name, 0)
+	s.upkeep = newUpkeep(s.Dir, s.Set.Scratch, s.Log, s.View)
+	if s.Prediction = s.prediction(&s.opts); s.Prediction != nil {
+		s.Prediction.past = &forecast.Past{}
+	}
 	s.View.Silence(len(corrected) > 0) // earlier failures are known
 	images, err := s.readBack(ctx)
 	if err != nil {
 		return err
 	}
-	v := pl.View()
+	v := s.Engine.Planner.View()
 	if s.Engine.Arrivals, err = s.Log.Submissions(ctx, v.Workflows()-v.Continuations()); err != nil {
 		return exit.With(exit.Internal, err)
 	}
@@ -95,10 +98,7 @@ func (s *Session) resume(ctx context.Context, corrected []correction) error {
 	if err != nil {
 		return err
 	}
-	s.wantRest(s.Engine, images)
-	if p := s.Prediction; p != nil && p.follower != nil {
-		p.follower.coming = slices.Clone(s.Engine.Arrivals)
-	}
+	s.wantRest(images)
 	if err := s.fetchFirst(ctx); err != nil {
 		return s.halted(ctx, err)
 	}
@@ -168,8 +168,8 @@ func (s *Session) readBack(ctx context.Context) (images map[string][]planner.Tas
 }
 
 // wantRest notes the images of the tasks that are still to run.
-func (w *work) wantRest(e *executor.Engine, images map[string][]planner.TaskID) {
-	v := e.Planner.View()
+func (w *work) wantRest(images map[string][]planner.TaskID) {
+	v := w.Engine.Planner.View()
 	open := func(t planner.TaskID) bool { return v.Phase(t) != planner.Done }
 	for image, tasks := range images {
 		if slices.ContainsFunc(tasks, open) {
@@ -178,7 +178,7 @@ func (w *work) wantRest(e *executor.Engine, images map[string][]planner.TaskID) 
 	}
 	for _, flow := range v.Present() { // of a server, too
 		for t := range v.All(flow) {
-			if spec := e.Spec(t); spec != nil && spec.Image != "" && open(t) {
+			if spec := w.Engine.Spec(t); spec != nil && spec.Image != "" && open(t) {
 				w.Want(spec.Image)
 			}
 		}
@@ -193,7 +193,7 @@ func (s *Session) Open(ctx context.Context, run string, kept func() error) (err 
 			return err
 		}
 		s.emulated = true
-		if s.planner, s.admitter, err = s.Planner(ctx); err != nil {
+		if s.Engine, err = s.Assemble(ctx); err != nil {
 			return err
 		}
 		return s.start(ctx, sqlite.Durable)

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -31,6 +32,7 @@ import (
 	"gantry/executor/own"
 	"gantry/executor/sim/calibrate"
 	"gantry/planner"
+	"gantry/planner/unit"
 	"gantry/sqlite"
 	"gantry/sqlite/report/live"
 )
@@ -82,8 +84,7 @@ type Session struct {
 	Name       string
 	Dir        string      // of the run
 	Log        *sqlite.Run // nil: nothing is kept
-	Engine     *executor.Engine
-	Started    time.Time // origin of the axis of the run
+	Started    time.Time   // origin of the axis of the run
 
 	opts      Options
 	locks     []*os.File         // of the run
@@ -93,12 +94,15 @@ type Session struct {
 	page      *live.Server       // nil: nobody watches
 	resumes   bool               // it continues a run
 	planned   string             // the policy by which it was planned before
+	ends      atomic.Int64       // when it is expected to end; see expected
 }
 
 // New makes a run that is to begin or to continue. To continue, it finds its settings in the log.
 func New(set *Settings, o Options) *Session {
-	return &Session{Planning: Planning{Set: set, Home: o.Home, View: o.View}, Name: o.Name, opts: o,
+	s := &Session{Planning: Planning{Set: set, Home: o.Home, View: o.View}, Name: o.Name, opts: o,
 		controls: make(controls, 3)}
+	s.ends.Store(int64(unit.Never))
+	return s
 }
 
 // Close closes the log and lets the locks of the run go.
@@ -168,9 +172,9 @@ func (s *Session) drive(ctx context.Context) error {
 		defer s.opts.Server.Begin(s)()
 	}
 	s.announce(virtual)
-	s.Prediction.follow(ctx, func() planner.Time { return planner.Time(time.Since(s.Started)) })
+	end := s.follow(ctx)
 	res, err := s.Engine.Run(ctx)
-	s.Prediction.end()
+	end()
 	s.View.End()
 	if s.upkeep != nil {
 		s.upkeep.end()
@@ -205,6 +209,10 @@ func (s *Session) equip(virtual bool) {
 	if !virtual {
 		e.Control = s.controls
 	}
+	if s.Prediction != nil { // it asks, and nobody hands anything in
+		e.Inbox = executor.NewInbox()
+		e.Inbox.Close()
+	}
 	if s.Log != nil { // only the log keeps the time of planning
 		begun := time.Now()
 		e.Wall = func() time.Duration { return time.Since(begun) }
@@ -238,13 +246,14 @@ func (s *Session) beginClock() error {
 func (s *Session) announce(virtual bool) {
 	b := term.Begun{Run: s.Name, Policy: s.Set.Policy, Platform: s.Platform, Tasks: s.tasks,
 		Repetition: s.Set.Repetition, Repetitions: s.repetitions, Virtual: virtual, Planner: s.Engine.Planner,
-		Started: s.Started, Expected: s.Prediction.expected}
+		Started: s.Started, Expected: s.expected}
 	if s.opts.Server != nil {
 		b.Home = s.Home
 	}
 	s.View.Begin(b)
 	if p := s.Prediction; p != nil && p.forecast != nil {
 		f := p.forecast
+		s.ends.Store(int64(f.Course.End))
 		s.View.Note("expected makespan %s%s", rangeText(f.Makespan, f.Repetitions), p.basisNote())
 		if text := p.startsNote(f); text != "" {
 			s.View.Warn("%s", text)
@@ -261,7 +270,10 @@ func (s *Session) watch(v planner.View, events []planner.Event, admitted []*exec
 	if s.upkeep != nil {
 		s.upkeep.watch(v, events, admitted)
 	}
-	s.Prediction.watch(v, events, admitted)
+	if p := s.Prediction; p != nil && p.past != nil {
+		p.past.Batches = append(p.past.Batches,
+			executor.Batch{Events: slices.Clone(events), Admissions: slices.Clone(admitted)})
+	}
 	s.refining.watch(events)
 	s.View.Watch(v, events, admitted)
 	if s.collector != nil {

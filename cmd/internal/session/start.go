@@ -64,16 +64,16 @@ func (s *Session) Begin(ctx context.Context, mode sqlite.Mode, in *Inputs) (d *D
 // read reads the workflows that are to run on the platform, and refuses those that cannot.
 func (p *Planning) read(ctx context.Context, in *Inputs, o *Options) (w work, err error) {
 	set := p.Set
-	in.Seed, in.repetition = set.Seed, set.Repetition-1
+	in.Seed, in.repetition = set.Seed, max(1, set.Repetition)-1
 	in.Platform, in.Count, in.Warn = p.Platform, set.Count, p.View.Warn
 	in.Lean = Capabilities(set.Runtime).Virtual
 	in.TimeScale = max(set.TimeScale, math.SmallestNonzeroFloat64)
 	if err := o.ReadAs(set, in); err != nil {
 		return w, err
 	}
-	w.planner, w.admitter, err = p.Planner(ctx)
+	w.Engine, err = p.Assemble(ctx)
 	if err == nil && set.Measured != "" {
-		w.planner, w.admitter, err = p.measuredIn(ctx)
+		w.Engine, err = p.measuredIn(ctx)
 	}
 	if err != nil {
 		return w, err
@@ -84,10 +84,10 @@ func (p *Planning) read(ctx context.Context, in *Inputs, o *Options) (w work, er
 	if err := in.Preempt(w.subs); err != nil {
 		return w, exit.With(exit.Usage, err)
 	}
+	set.Reuse = set.Reuse || in.reuse && Capabilities(set.Runtime).Programs
 	if in.All && in.repetitions == 0 {
 		return w, exit.Usagef("--repetition all: no workload file says how many there are (key repetitions)")
 	}
-	set.Reuse = set.Reuse || in.reuse && Capabilities(set.Runtime).Programs
 	set.WarmUp, set.CoolDown, w.repetitions = in.warmUp, in.coolDown, max(1, in.repetitions)
 	if err := w.check(p, w.subs, false); err != nil {
 		return w, err
@@ -136,8 +136,8 @@ func (s *Session) start(ctx context.Context, mode sqlite.Mode) (err error) {
 			return err
 		}
 	}
-	s.Engine = &executor.Engine{Planner: s.planner, Admit: s.admitter, Arrivals: s.subs,
-		Faults: executor.NewFaults(s.Set.Faults, s.Set.TimeScale, s.Set.draws(), s.Platform)}
+	s.Engine.Arrivals = s.subs
+	s.Engine.Faults = executor.NewFaults(s.Set.Faults, s.Set.TimeScale, s.Set.draws(), s.Platform)
 	return s.launch(ctx, opening{origin: s.Started, emulated: s.emulated}, s.care)
 }
 
@@ -183,7 +183,10 @@ func (s *Session) enter(ctx context.Context, mode sqlite.Mode) (err error) {
 	if s.page, err = s.opts.openPage(s.DB, s.Name); err != nil {
 		return err
 	}
-	s.Prediction = s.prediction(&s.opts, s.Name, s.tasks)
+	if err := s.recall(ctx, s.DB.Before(set.Runtime, set.TimeScale, set.SizeScale)); err != nil {
+		return err
+	}
+	s.Prediction = s.prediction(&s.opts)
 	if err := s.Prediction.predict(ctx, &s.work, &s.images); err != nil {
 		return err
 	}
@@ -204,22 +207,15 @@ func (s *Session) enter(ctx context.Context, mode sqlite.Mode) (err error) {
 	if !able.Virtual {
 		linkLatest(s.Home, s.Name, s.View)
 	}
-	if err := s.recall(ctx, s.Log.Past()); err != nil {
-		return err
-	}
 	return exit.Or(exit.Host, s.Prediction.keep(s.Log))
 }
 
 // recall gives the policy and the estimator the measurements of earlier runs, before this one begins or continues.
-func (p *Planning) recall(ctx context.Context, past *sqlite.Past) (err error) {
+func (p *Planning) recall(ctx context.Context, past *sqlite.Past) error {
 	if p.Set.Measured != "" { // it learned of the runs on containers
 		return nil
 	}
-	p.learned, err = p.recollect(ctx, past, Capabilities(p.Set.Runtime).Virtual)
-	if err == nil {
-		p.learn(p.learned)
-	}
-	return err
+	return p.know(ctx, past, Capabilities(p.Set.Runtime).Virtual)
 }
 
 func checkName(run string) error {

@@ -41,13 +41,11 @@ const (
 	mostCopies   = 5_000
 )
 
-// Player plays the events of a log through a planner that is new.
+// Player plays the events of a log through an engine that is new.
 type Player struct {
-	Planner *planner.Planner
-	Admit   *executor.Admitter
-	// Changed makes a new planner, and its admission, with the policy that a run changed to. nil: the plans from then
-	// on are not made.
-	Changed func(policy string) (*planner.Planner, *executor.Admitter, error)
+	*executor.Engine
+	// Changed makes a new one with the policy that a run changed to. nil: the plans from then on are not made.
+	Changed func(policy string) (*executor.Engine, error)
 
 	Plans    []Plan
 	Copies   []Copy
@@ -55,7 +53,6 @@ type Player struct {
 	Rounds   int    // that had an outcome
 	Diverged string // since when the plans are not those of the run; "": they are
 
-	engine executor.Engine
 	at     planner.Time
 	files  []string
 	stride int
@@ -65,8 +62,7 @@ type Player struct {
 
 // Take plays one event. The plan of each round that the log has is made again and compared with the orders.
 func (p *Player) Take(ctx context.Context, e planner.Event, admission *executor.Admission) error {
-	if p.engine.Planner == nil {
-		p.engine = executor.Engine{Planner: p.Planner, Admit: p.Admit}
+	if p.stride == 0 {
 		p.at, p.stride = e.At, 1
 	}
 	if e.At > p.at {
@@ -98,7 +94,7 @@ func (p *Player) Take(ctx context.Context, e planner.Event, admission *executor.
 		p.Changes = append(p.Changes, Change{body.Node, e.At, body.Capacity})
 	}
 	p.past = append(p.past, b)
-	if err := p.engine.Replay(b); err != nil {
+	if err := p.Replay(b); err != nil {
 		return err
 	}
 	if body, ok := e.Body.(planner.PolicyChanged); ok {
@@ -115,12 +111,11 @@ func (p *Player) change(policy string, at planner.Time) error {
 		return nil
 	}
 	var err error
-	if p.Planner, p.Admit, err = p.Changed(policy); err != nil {
+	if p.Engine, err = p.Changed(policy); err != nil {
 		return err
 	}
-	p.engine = executor.Engine{Planner: p.Planner, Admit: p.Admit}
 	for _, b := range p.past {
-		if err := p.engine.Replay(b); err != nil {
+		if err := p.Replay(b); err != nil {
 			return err
 		}
 	}

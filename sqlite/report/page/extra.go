@@ -2,49 +2,39 @@ package page
 
 import (
 	"fmt"
-	"slices"
 	"time"
+
+	"gantry/executor/forecast/rounds"
+	"gantry/planner"
+	"gantry/planner/unit"
 )
 
 // Extra is the part of a page that the log does not have as such, and that is computed from it.
 type Extra struct {
-	Plans     []Plan
+	Plans     []rounds.Plan
 	Rounds    int    // of planning that there were
 	PlanNote  string // why there are no plans, or not all
-	Copies    []Copy
-	Changes   []NodeChange
+	Copies    []rounds.Copy
+	Changes   []rounds.Change
 	Others    []Other
 	OtherNote string // why there are none
 }
 
-// Plan is the plan as a round left it.
-type Plan struct {
-	Round    int64
-	At       time.Duration // since the beginning of the run
-	Segments []Segment     // by task
+// copied is a file on its way to a node. Until is -1 if it did not arrive.
+type copied struct {
+	File  string         `json:"file"`
+	Node  planner.NodeID `json:"node"`
+	From  planner.NodeID `json:"from"`
+	Since int64          `json:"since"`
+	Until int64          `json:"until"`
 }
 
-// Segment is a place of a plan.
-type Segment struct {
-	Task, Node int
-	Start, End time.Duration
-}
-
-// Copy is a file on its way to a node. Until is -1 if it did not arrive. A page counts the instants in its unit.
-type Copy struct {
-	File  string        `json:"file"`
-	Node  int           `json:"node"`
-	From  int           `json:"from"`
-	Since time.Duration `json:"since"`
-	Until time.Duration `json:"until"`
-}
-
-// NodeChange is a new capacity of a node; all zero if it was lost.
-type NodeChange struct {
-	Node       int           `json:"node"`
-	At         time.Duration `json:"at"`
-	Millicores int64         `json:"millicores"`
-	Memory     int64         `json:"memory"` // bytes; kB on a page
+// change is a new capacity of a node; all zero if it was lost.
+type change struct {
+	Node       planner.NodeID `json:"node"`
+	At         int64          `json:"at"`
+	Millicores int64          `json:"millicores"`
+	Memory     int64          `json:"memory"` // kB
 }
 
 // Other is the run as another policy would have had it.
@@ -98,21 +88,21 @@ func (r *reader) add(x *Extra) {
 		for _, s := range plan.Segments {
 			start := c.count(int64(s.Start))
 			p.Task, p.Node = append(p.Task, int64(s.Task)), append(p.Node, int64(s.Node))
-			p.Start, p.End = append(p.Start, start), append(p.End, c.count(int64(s.End))-start)
+			end := c.count(int64(min(s.End, s.Start+1e18))) // a place may be kept for ever
+			p.Start, p.End = append(p.Start, start), append(p.End, end-start)
 		}
 	}
 	o.Plans = p
-	// The computed part of a live page is kept between its polls.
-	o.Copies, o.Changes = slices.Clone(x.Copies), slices.Clone(x.Changes)
-	for i := range o.Copies {
-		m := &o.Copies[i]
-		if c.span(&m.Since); m.Until >= 0 {
-			c.span(&m.Until)
+	for _, m := range x.Copies {
+		until := int64(-1)
+		if m.Until != unit.Never {
+			until = c.count(int64(m.Until))
 		}
+		o.Copies = append(o.Copies, copied{m.File, m.Node, m.From, c.count(int64(m.Since)), until})
 	}
-	for i := range o.Changes {
-		c.span(&o.Changes[i].At)
-		o.Changes[i].Memory /= kilo
+	for _, m := range x.Changes {
+		o.Changes = append(o.Changes, change{m.Node, c.count(int64(m.At)), m.Capacity[unit.CPU],
+			m.Capacity[unit.Memory] / kilo})
 	}
 	o.Others = &others{Note: x.OtherNote, Policies: append([]Other{}, x.Others...)} // null is no list
 	for i := range o.Others.Policies {

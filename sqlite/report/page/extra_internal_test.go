@@ -4,12 +4,15 @@ import (
 	"encoding/json"
 	"testing"
 	"time"
+
+	"gantry/executor/forecast/rounds"
+	"gantry/planner/unit"
 )
 
 // A live page computes a part once and shows it at each poll.
 func TestAComputedPartIsTheSameAtEachPoll(t *testing.T) {
-	x := &Extra{Copies: []Copy{{Since: time.Second, Until: 3 * time.Second}, {Since: 2 * time.Second, Until: -1}},
-		Changes: []NodeChange{{At: 5 * time.Second, Millicores: 500, Memory: 64_000_000}},
+	x := &Extra{Copies: []rounds.Copy{{Since: 1e9, Until: 3e9}, {Since: 2e9, Until: unit.Never}},
+		Changes: []rounds.Change{{At: 5e9, Capacity: unit.Vector{500, 64_000_000}}},
 		Others:  []Other{{Policy: "fcfs", Makespan: 9 * time.Second, Bars: []Bar{{To: time.Second}}}}}
 	var polls [2]string
 	for i := range polls {

@@ -66,8 +66,8 @@ type run struct {
 	Failed      int                 `json:"failed"`  // attempts; failures has the first of them
 	Metrics     map[string]*float64 `json:"metrics"` // null: it has no value in this run
 	Plans       *plans              `json:"plans"`
-	Copies      []Copy              `json:"copies"`
-	Changes     []NodeChange        `json:"changes"`
+	Copies      []copied            `json:"copies"`
+	Changes     []change            `json:"changes"`
 	Others      *others             `json:"others"`
 	Without     []string            `json:"without"` // the parts that the page leaves out, and why
 }
