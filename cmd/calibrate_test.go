@@ -120,11 +120,7 @@ func testCalibrate(t *testing.T, runtime string) {
 	if code != exitHost || !strings.Contains(errs, "--force") || strings.Contains(errs, "wider") {
 		t.Fatalf("somebody else computed, and it ends with %d:\n%s", code, errs)
 	}
-	db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.ReadOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := logIn(t, home)
 	if rows, err := db.HostModels(t.Context(), ""); err != nil || len(rows) != 0 {
 		t.Errorf("%d models are stored, %v", len(rows), err)
 	}
@@ -238,11 +234,7 @@ func testInterruptedCalibration(t *testing.T, signal os.Signal) {
 		expect(t, exitOK, []string{"deleted files of run " + name}, "clean", "--dir", home, name)
 	}
 	nothingIsLeft(t, home)
-	db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.ReadOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := logIn(t, home)
 	if rows, err := db.HostModels(t.Context(), ""); err != nil || len(rows) != 0 {
 		t.Errorf("%d rows, %v", len(rows), err)
 	}

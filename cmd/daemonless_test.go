@@ -76,14 +76,8 @@ func archiveOf(t *testing.T, arch, tag string) string {
 func TestRunsWithoutADaemonAreRefusedCleanly(t *testing.T) {
 	needsOCI(t)
 	noDocker(t)
-	flow := filepath.Join(t.TempDir(), "Makeflow")
-	if err := os.WriteFile(flow, []byte("out:\n\ttrue\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	damaged := filepath.Join(t.TempDir(), "damaged.tar")
-	if err := os.WriteFile(damaged, []byte(strings.Repeat("no archive", 999)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	flow := written(t, "Makeflow", "out:\n\ttrue\n")
+	damaged := written(t, "damaged.tar", strings.Repeat("no archive", 999))
 	foreign := map[bool]string{true: "s390x", false: "amd64"}[runtime.GOARCH == "amd64"]
 	good := archiveFor(t, runtime.GOARCH)
 	cut, err := os.ReadFile(good)
@@ -132,10 +126,7 @@ func TestADryRunWithoutADaemonLooksIntoTheStore(t *testing.T) {
 	noDocker(t)
 	home, store := t.TempDir(), filepath.Join(t.TempDir(), "images")
 	t.Setenv(image.DirEnv, store)
-	flow := filepath.Join(home, "Makeflow")
-	if err := os.WriteFile(flow, []byte("out:\n\ttrue\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	flow := cliTest{t, home}.write("Makeflow", "out:\n\ttrue\n")
 	dry := []string{"run", "--dry-run", "--runtime", "oci", "--dir", home, "--image"}
 	expect(t, exitOK, []string{"unpack it", "nothing is known of true yet: no prediction"}, append(dry,
 		"file://"+archiveFor(t, runtime.GOARCH), flow)...)

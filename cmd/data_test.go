@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"gantry/sqlite"
 )
 
 // reads is a workflow of four tasks; each reads a file of 2 MB, and all read another of 1 MB.
@@ -32,11 +30,8 @@ links: [{from: left, to: right, bandwidth: 40MB/s}, {from: left, to: left, bandw
 // one asks the log of a home something.
 func one[T any](t *testing.T, home, query string, args ...any) (v T) {
 	t.Helper()
-	db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.ReadOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := logIn(t, home)
+	defer db.Close() // it may be asked often
 	rows, err := db.Query(t.Context(), query, args...)
 	if err != nil {
 		t.Fatal(err)

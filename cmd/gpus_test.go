@@ -77,9 +77,7 @@ func madeUpGPUs(t *testing.T, vendor string, count int) (cdi string) {
 		text += fmt.Sprintf("- {name: '%d', containerEdits: {deviceNodes: [{path: /dev/madeup%d, hostPath: %s}]}}\n", i,
 			i, node)
 	}
-	if err := os.WriteFile(filepath.Join(cdi, "madeup.yaml"), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	cliTest{t, cdi}.write("madeup.yaml", text)
 	return cdi
 }
 
@@ -195,13 +193,9 @@ func gpusOf(t *testing.T, dir, run string) string {
 // textsOf returns the texts that a query of a run finds.
 func textsOf(t *testing.T, dir, run, query string) string {
 	t.Helper()
-	db, err := sqlite.Open(filepath.Join(dir, sqlite.FileName), sqlite.ReadOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := logIn(t, dir)
 	var all []string
-	err = db.Each(context.Background(), func(scan sqlite.Scan) error {
+	err := db.Each(context.Background(), func(scan sqlite.Scan) error {
 		var text string
 		err := scan(&text)
 		all = append(all, text)
@@ -284,9 +278,7 @@ func TestGPUsOutliveAServer(t *testing.T) {
 	}
 	job("--gpus=2", "second")
 	saw("second", "madeup1\nmadeup2\n")
-	if err := os.WriteFile(filepath.Join(work, "go"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	cliTest{t, work}.write("go", "")
 	expectBoth(t, exitOK, "sbatch", "-W", "-G3", "--mem=16M", "-o", "third", "--wrap", "ls /dev | grep madeup")
 	saw("third", "madeup0\nmadeup1\nmadeup2\n")
 }

@@ -81,10 +81,7 @@ func TestSimulateOnAHost(t *testing.T) {
 		}
 	}
 	keep(m)
-	huge := filepath.Join(dir, "huge.yaml")
-	if err := os.WriteFile(huge, []byte("nodes:\n  - {name: n, cores: 5000, memory: 1GB}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	huge := cliTest{t, dir}.write("huge.yaml", "nodes:\n  - {name: n, cores: 5000, memory: 1GB}\n")
 	for _, c := range []struct {
 		args []string
 		says string

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"gantry/planner/seed/seedtest"
-	"gantry/sqlite"
 )
 
 // The text of each lesson has a row for each run, and mentions no time that its runs do not have. Its picture is the
@@ -47,11 +46,7 @@ func checkLesson(t *testing.T, from, section string) {
 		expect(t, exitOK, nil, append([]string{"simulate", "--quiet", "--dir", dir, "--name", words[0], "--cluster",
 			filepath.Join(from, "cluster.yaml"), filepath.Join(from, "workload.yaml")}, words[1:]...)...)
 	}
-	db, err := sqlite.Open(filepath.Join(dir, sqlite.FileName), sqlite.ReadOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := logIn(t, dir)
 	short := func(s float64) string { return strings.TrimSuffix(strconv.FormatFloat(s, 'f', 1, 64), ".0") }
 	query := func(each func(scan func(...any) error) error, query string, args ...any) {
 		t.Helper()

@@ -94,6 +94,17 @@ func newLog(t *testing.T, fill func(db *sqlite.DB)) string {
 	return dir
 }
 
+// logIn opens the log of a directory for reading.
+func logIn(t *testing.T, dir string) *sqlite.DB {
+	t.Helper()
+	db, err := sqlite.Open(filepath.Join(dir, sqlite.FileName), sqlite.ReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
 // stuckLog has a run of three tasks under way: fail_0 failed for good, next_1 waits for it, wide_2 for memory.
 func stuckLog(t *testing.T, state sqlite.State) string {
 	return newLog(t, func(db *sqlite.DB) {
@@ -263,9 +274,7 @@ func TestLogsPrintsWhatAnAttemptSaid(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, stream := range map[string]string{".command.out": " on out\n", ".command.err": " on err\n"} {
-			if err := os.WriteFile(filepath.Join(work, name), []byte(text+stream), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			cliTest{t, work}.write(name, text+stream)
 		}
 	}
 	for _, c := range []struct {
@@ -347,15 +356,7 @@ func TestExportWritesEveryFormat(t *testing.T) {
 // What programs read is one line per object where it is not for a person's eyes, and a full disk behind standard output
 // is an error.
 func TestOutputForProgramsIsALineAndIsWrittenOrTold(t *testing.T) {
-	home := t.TempDir()
-	db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.Durable)
-	if err != nil {
-		t.Fatal(err)
-	}
-	logtest.Diamond(t, db, "calm-hopper-4f2a")
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	home := newLog(t, func(db *sqlite.DB) { logtest.Diamond(t, db, "calm-hopper-4f2a") })
 	for _, args := range [][]string{{"ls"}, {"show"}, {"explain", "work_2"}, {"export"}} {
 		args = append([]string{args[0], "--dir", home}, args[1:]...)
 		if args[0] != "export" {

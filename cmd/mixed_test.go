@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"gantry/sqlite"
 )
 
 // The example of mixed-parallel tasks on two clusters, on containers and in a simulation that is fed with what was
@@ -54,11 +52,7 @@ func TestMixedParallelTasksArePreemptedOnContainersAsInSimulation(t *testing.T) 
 // otherwise lists what the runs "containers" and "simulation" of the five tasks have otherwise than wanted, or than
 // each other.
 func otherwise(t *testing.T, home, want string) (differs []string) {
-	db, err := sqlite.Open(filepath.Join(strings.TrimPrefix(home, "--dir="), sqlite.FileName), sqlite.ReadOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := logIn(t, strings.TrimPrefix(home, "--dir="))
 	for _, run := range []string{"containers", "simulation"} {
 		rows, err := db.Query(t.Context(), `SELECT s.task, s.how, s.node, t.node, t.state, coalesce(s.lost_s, 0)
 			FROM v_suspensions s JOIN v_tasks t USING (run, workflow, task) WHERE s.run = ? ORDER BY s.ordered_s`, run)

@@ -11,7 +11,6 @@ import (
 
 	"gantry/cmd/internal/session"
 	"gantry/executor/own"
-	"gantry/sqlite"
 )
 
 // orderly is a program in the shell: it orders ready tasks by their numbers, and fails in a round.
@@ -41,9 +40,7 @@ func program(t *testing.T, fails string) (spec string, starts func() int, set fu
 		t.Fatal(err)
 	}
 	set = func(fails string) {
-		if err := os.WriteFile(filepath.Join(dir, "fails"), []byte(fails), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		cliTest{t, dir}.write("fails", fails)
 	}
 	set(fails)
 	return "exec:" + path, func() int { return strings.Count(read(t, filepath.Join(dir, "starts")), "\n") }, set
@@ -120,11 +117,7 @@ done
 	if n != 1 {
 		t.Errorf("%d notes say when the last task is planned, want 1", n)
 	}
-	db, err := sqlite.Open(filepath.Join(dir, sqlite.FileName), sqlite.ReadOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := logIn(t, dir)
 	x, err := session.NewRehearsal(db, []string{"cpp"}).More(t.Context(), "")
 	if err != nil || x.PlanNote != "" || len(x.Plans) < 5 || len(x.Plans[0].Segments) != 15 {
 		t.Errorf("the plans of the page are %+v: %v", x, err)

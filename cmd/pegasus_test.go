@@ -113,9 +113,7 @@ jobs:
 		t.Errorf("the server was asked %d times, want once more after a failure", asked.Load())
 	}
 	// Nothing starts where a checksum or a file is wrong.
-	if err := os.WriteFile(filepath.Join(dir, "none"), []byte("abd"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	cliTest{t, dir}.write("none", "abd")
 	server.Close()
 	expect(t, exitInput, []string{"gantry fetches http and https, and not ftp", "its SHA-256 is", "cannot be fetched"},
 		"run", home, "--name", "q", "--container-mounts", path)

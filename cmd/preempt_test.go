@@ -42,11 +42,7 @@ func TestPreemptionIsToldAndReplayed(t *testing.T) {
 			home := "--dir=" + filepath.Join(t.TempDir(), "runs")
 			do := func(args ...string) string {
 				t.Helper()
-				code, out, errs := invoke(t, append(args, home)...)
-				if code != exitOK {
-					t.Fatalf("%v: code %d: %s", args, code, errs)
-				}
-				return out
+				return expect(t, exitOK, nil, append(args, home)...)
 			}
 			do(append([]string{"simulate", "--name=first", "--cluster=" + filepath.Join(dir, "c.yaml"),
 				filepath.Join(dir, "w.yaml")}, c.flags...)...)
@@ -98,9 +94,7 @@ func TestPreemptionIsToldAndReplayed(t *testing.T) {
 		})
 	}
 	for _, flag := range []string{"--checkpoint=much", "--preempt=kill"} {
-		if code, _, errs := invoke(t, "simulate", flag, filepath.Join(dir, "w.yaml"),
-			"--dir="+t.TempDir()); code != exitUsage || !strings.Contains(errs, strings.SplitN(flag, "=", 2)[0]) {
-			t.Errorf("%s: code %d: %s", flag, code, errs)
-		}
+		name, _, _ := strings.Cut(flag, "=")
+		expect(t, exitUsage, []string{name}, "simulate", flag, filepath.Join(dir, "w.yaml"), "--dir="+t.TempDir())
 	}
 }

@@ -40,10 +40,7 @@ func TestRootWithoutACapability(t *testing.T) {
 	}
 	beside(t)
 	dir, gantry := t.TempDir(), gantryLink(t)
-	flow := filepath.Join(dir, "Makeflow")
-	if err := os.WriteFile(flow, []byte("out:\n\ttrue\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	flow := cliTest{t, dir}.write("Makeflow", "out:\n\ttrue\n")
 	environment := []string{"env", "DOCKER_HOST=unix://" + dir + "/none.sock", image.DirEnv + "=" + dir + "/images"}
 	try := func(name string, programs ...string) (refused string) {
 		home := filepath.Join(dir, name)
@@ -128,11 +125,8 @@ func TestRootWithoutACapabilityOnDocker(t *testing.T) {
 	}
 	beside(t)
 	dir, gantry := t.TempDir(), gantryLink(t)
-	flow := filepath.Join(dir, "Makeflow")
-	if err := os.WriteFile(flow, []byte("d/out:\n\techo 1 >d/out; chmod 0 d/out; chmod 500 d\n"+
-		"end: d/out\n\tcat d/out >end\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	flow := cliTest{t, dir}.write("Makeflow", "d/out:\n\techo 1 >d/out; chmod 0 d/out; chmod 500 d\n"+
+		"end: d/out\n\tcat d/out >end\n")
 	try := func(home, uid string, names ...string) (code int, said string) {
 		args := []string{"--runtime", "docker", "--dir", filepath.Join(dir, home)}
 		programs := append([]string{"env", "SUDO_UID=" + uid, "SUDO_GID=" + uid}, takenAway(names...)...)
@@ -174,10 +168,7 @@ func TestRemediesFollowFromTheCause(t *testing.T) {
 	}
 	beside(t)
 	dir, gantry := t.TempDir(), gantryLink(t)
-	flow := filepath.Join(dir, "Makeflow")
-	if err := os.WriteFile(flow, []byte("out:\n\ttrue\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	flow := cliTest{t, dir}.write("Makeflow", "out:\n\ttrue\n")
 	top := filepath.Join(dir, "groups") // a view of the control groups without those that are named; nothing is removed
 	without := func(name string) string {
 		return "mkdir -p " + top + " && mount -t tmpfs none " + top + " && for g in /sys/fs/cgroup/*; do n=${g##*/}; " +
@@ -255,10 +246,7 @@ func TestCommandsTakeTheRuntimeOfTheHost(t *testing.T) {
 	noDocker(t)
 	home := t.TempDir()
 	t.Setenv(image.DirEnv, filepath.Join(home, "images"))
-	flow := filepath.Join(home, "Makeflow")
-	if err := os.WriteFile(flow, []byte("out:\n\ttrue\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	flow := cliTest{t, home}.write("Makeflow", "out:\n\ttrue\n")
 	run := []string{"run", "--emulate", "--dir", home}
 	if code, out, said := invoke(t, append(run, flow)...); code != exitOK || !strings.Contains(out, "on oci") {
 		t.Errorf("exit code %d\n%s\n%s", code, out, said)

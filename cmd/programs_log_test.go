@@ -115,11 +115,7 @@ func TestDisturbedProgramsAreSimulatedAsMeasured(t *testing.T) {
 		tasks = append(tasks, programTask{fmt.Sprintf("short%d", i), "short", "true", 0.1, 0})
 	}
 	flow := writePrograms(t, tasks...)
-	cluster := filepath.Join(home, "cluster.yaml")
-	if err := os.WriteFile(cluster, []byte("nodes:\n  - {name: a, cores: 1}\n  - {name: b, cores: 1}\n"),
-		0o644); err != nil {
-		t.Fatal(err)
-	}
+	cluster := cliTest{t, home}.write("cluster.yaml", "nodes:\n  - {name: a, cores: 1}\n  - {name: b, cores: 1}\n")
 	model := hostFile(t, func(m *hostmodel.Model) {
 		m.Interference = hostmodel.Surface{Together: []float64{1}, BusyCores: []float64{0, 1},
 			Factor: [][]float64{{1, 8}}}

@@ -118,10 +118,7 @@ func TestOtherProgramsReadExportsOfSeveralRunsWithoutACast(t *testing.T) {
 			if !can(r.program, r.needs, packages) {
 				t.Skipf("%s with %s is not here (scripts/ensure-readers.sh)", r.program, r.needs)
 			}
-			script := filepath.Join(t.TempDir(), "script.cjs")
-			if err := os.WriteFile(script, []byte(r.script), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			script := written(t, "script.cjs", r.script)
 			out, err := exec.Command(r.program, script, files, packages).CombinedOutput()
 			if got := strings.TrimSpace(string(out)); err != nil || got != want {
 				t.Errorf("got  %s\nwant %s\n%v", got, want, err)

@@ -73,10 +73,7 @@ func makespan(t *testing.T, dir, run string) float64 {
 
 func TestAnExportedRunSimulatesToTheSameMakespan(t *testing.T) {
 	dir, home := "--dir="+t.TempDir(), t.TempDir()
-	cluster := filepath.Join(home, "cluster.yaml")
-	if err := os.WriteFile(cluster, []byte(unequalNodes), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	cluster := cliTest{t, home}.write("cluster.yaml", unequalNodes)
 	simulate := func(name, policy, flow string, more ...string) float64 {
 		expect(t, exitOK, nil, append([]string{"simulate", "-q", dir, "--host-model=none", "--name", name, "--policy",
 			policy, "--cluster", cluster, flow}, more...)...)
@@ -106,10 +103,7 @@ func TestAnExportedRunSimulatesToTheSameMakespan(t *testing.T) {
 
 func TestAReplayUnderTheSamePolicyHasTheSameMakespan(t *testing.T) {
 	dir, home := "--dir="+t.TempDir(), t.TempDir()
-	cluster := filepath.Join(home, "cluster.yaml")
-	if err := os.WriteFile(cluster, []byte(unequalNodes), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	cluster := cliTest{t, home}.write("cluster.yaml", unequalNodes)
 	flow := fan(t)
 	for i, row := range policy.Table() {
 		p := row.Name

@@ -48,12 +48,8 @@ func needsTask(t *testing.T) {
 func TestAModelBeyondItsBoundIsUnsupportedInput(t *testing.T) {
 	dir := writeFiles(t,
 		map[string]string{"two.dax": `<adag version="2.1" name="w"><job id="a" name="x" runtime="1"/><job id="b" name="x" runtime="1"/></adag>`})
-	code, _, errs := invoke(t, "simulate", "--dir="+filepath.Join(dir, "runs"), "--policy", "mrcp-rm:tasks=1",
-		filepath.Join(dir, "two.dax"))
-	if code != exitInput || !strings.Contains(errs, "2 tasks (workflows: 1), more than its bound of 1") ||
-		!strings.Contains(errs, "choose rm-dcwf") {
-		t.Errorf("exit %d, want %d\n%s", code, exitInput, errs)
-	}
+	expect(t, exitInput, []string{"2 tasks (workflows: 1), more than its bound of 1", "choose rm-dcwf"}, "simulate",
+		"--dir="+filepath.Join(dir, "runs"), "--policy", "mrcp-rm:tasks=1", filepath.Join(dir, "two.dax"))
 }
 
 func TestEveryRefusalHasItsExitCode(t *testing.T) {
@@ -95,15 +91,7 @@ func TestEveryRefusalHasItsExitCode(t *testing.T) {
 			at("good.dax")}},
 		{exitInput, []string{"there is no log"}, []string{"resume", home}},
 	} {
-		code, out, errs := invoke(t, c.args...)
-		if code != c.want {
-			t.Errorf("gantry %s: exit %d, want %d\n%s%s", strings.Join(c.args, " "), code, c.want, out, errs)
-		}
-		for _, w := range c.words {
-			if !strings.Contains(errs, w) {
-				t.Errorf("gantry %s does not say %q:\n%s", strings.Join(c.args, " "), w, errs)
-			}
-		}
+		expect(t, c.want, c.words, c.args...)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "runs")); err == nil {
 		t.Error("a refused run left a directory")

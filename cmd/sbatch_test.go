@@ -236,6 +236,12 @@ func TestNextflowScriptRunsWhole(t *testing.T) {
 	}
 }
 
+// sbatched hands in a job and returns its number.
+func sbatched(t *testing.T, args ...string) string {
+	t.Helper()
+	return strings.TrimSpace(expect(t, exitOK, nil, append([]string{"sbatch", "--parsable"}, args...)...))
+}
+
 // expectBoth runs a command and returns what it prints and says.
 func expectBoth(t *testing.T, want int, args ...string) (prints, says string) {
 	t.Helper()
@@ -308,10 +314,7 @@ func TestSlurmLimitsAndRefusals(t *testing.T) {
 func TestSlurmJobsAreTasksOfWorkflows(t *testing.T) {
 	needsOCI(t)
 	slurmServer(t, "--runtime", "oci")
-	submit := func(args ...string) string {
-		t.Helper()
-		return strings.TrimSpace(expect(t, exitOK, nil, append([]string{"sbatch", "--parsable"}, args...)...))
-	}
+	submit := func(args ...string) string { return sbatched(t, args...) }
 	first := submit("-J", "nf-align_(s1)", "--wrap", "sleep 1; echo aligned >aligned")
 	many := submit("-J", "part", "--array", "1-2", "-d", "afterok:"+first, "--wrap",
 		"cp aligned part-$SLURM_ARRAY_TASK_ID")
@@ -357,10 +360,7 @@ func TestSlurmJobsAreTasksOfWorkflows(t *testing.T) {
 // A server that knows nothing of the jobs to come ranks those it has by --tail.
 func TestSlurmJobsAreRankedByTheirTails(t *testing.T) {
 	needsOCI(t)
-	cluster := filepath.Join(t.TempDir(), "one-core.yaml")
-	if err := os.WriteFile(cluster, []byte("nodes:\n  - {name: one, cores: 1}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	cluster := written(t, "one-core.yaml", "nodes:\n  - {name: one, cores: 1}\n")
 	work, _ := slurmServer(t, "--runtime", "oci", "--policy", "hr", "--cluster", cluster)
 	submit := func(name string, args ...string) {
 		expect(t, exitOK, nil, append(append([]string{"sbatch", "-J", name}, args...), "--wrap",
@@ -378,9 +378,7 @@ func TestSlurmJobsAreRankedByTheirTails(t *testing.T) {
 			t.Errorf("--tail=%s says %q", wrong, says)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(work, "go"), nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	cliTest{t, work}.write("go", "")
 	expect(t, exitOK, nil, "drain", "--dir", os.Getenv("GANTRY_DIR"))
 	if got := readAll(t, "order"); got != "first\nlong\nshort\nlast\n" {
 		t.Errorf("the jobs ran in the order %q", got)
@@ -391,10 +389,7 @@ func TestSlurmJobsAreRankedByTheirTails(t *testing.T) {
 // directories of other jobs. In the next run the kind that much work waits for goes first.
 func TestSlurmJobsAreRankedByEarlierOnes(t *testing.T) {
 	needsOCI(t)
-	cluster := filepath.Join(t.TempDir(), "one-core.yaml")
-	if err := os.WriteFile(cluster, []byte("nodes:\n  - {name: one, cores: 1}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	cluster := written(t, "one-core.yaml", "nodes:\n  - {name: one, cores: 1}\n")
 	work, _ := slurmServer(t, "--runtime", "oci", "--policy", "hr", "--cluster", cluster)
 	at := func(name string) string {
 		dir := filepath.Join(work, "work", name)
@@ -416,9 +411,7 @@ func TestSlurmJobsAreRankedByEarlierOnes(t *testing.T) {
 	waitForFile(t, filepath.Join(at("block"), "begun"))
 	submit("quality", "2", "date +%s >when; sleep 1.2")
 	submit("trim", "2", "date +%s >when; sleep 1.2")
-	if err := os.WriteFile(filepath.Join(work, "go"), nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	cliTest{t, work}.write("go", "")
 	expect(t, exitOK, nil, "drain", "--dir", os.Getenv("GANTRY_DIR"))
 	long := "cat"
 	for i := range 400 {
@@ -471,8 +464,7 @@ func TestAJobRunsOnce(t *testing.T) {
 		}
 		var ids []string
 		for _, j := range jobs {
-			ids = append(ids, strings.TrimSpace(expect(t, exitOK, nil, "sbatch", "--parsable", "--no-requeue",
-				"--mem=20M", "--wrap", "echo try >>"+j.name+"; "+j.does)))
+			ids = append(ids, sbatched(t, "--no-requeue", "--mem=20M", "--wrap", "echo try >>"+j.name+"; "+j.does))
 		}
 		for i, j := range jobs {
 			expectBoth(t, exitTasksFailed, "wait", ids[i])
@@ -494,8 +486,7 @@ func TestAJobRunsAgainIfItMay(t *testing.T) {
 			{"memory", "x=$(dd if=/dev/zero bs=1M count=90 2>/dev/null | tr '\\0' a); echo ${#x}", "try\n",
 				"OUT_OF_MEMORY|0:125"},
 		} {
-			id := strings.TrimSpace(expect(t, exitOK, nil, "sbatch", "--parsable", "--mem=20M", "--retries=2", "--wrap",
-				"echo try >>"+j.name+"; "+j.does))
+			id := sbatched(t, "--mem=20M", "--retries=2", "--wrap", "echo try >>"+j.name+"; "+j.does)
 			_, _, _ = invoke(t, "wait", id)
 			if got := readAll(t, filepath.Join(work, j.name)); got != j.wrote {
 				t.Errorf("%s: the job wrote %q, want %q", j.name, got, j.wrote)
@@ -522,7 +513,7 @@ func waitForFile(t *testing.T, path string) {
 func TestALostJobIsNotRunAgain(t *testing.T) {
 	work, server := slurmServer(t, "--runtime", "docker", "--name", "lost")
 	runs := os.Getenv("GANTRY_DIR")
-	id := strings.TrimSpace(expect(t, exitOK, nil, "sbatch", "--parsable", "--wrap", "echo try >>tries; sleep 600"))
+	id := sbatched(t, "--wrap", "echo try >>tries; sleep 600")
 	waitForFile(t, filepath.Join(work, "tries"))
 	server.kill()
 	// The engine may not know yet that the program began.
@@ -546,10 +537,9 @@ func TestALostJobIsNotRunAgain(t *testing.T) {
 // again. Names of elements are taken as squeue of Slurm prints them.
 func TestArraysAreThrottled(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, work string, server *served) {
-		id := strings.TrimSpace(expect(t, exitOK, nil, "sbatch", "--parsable", "--array", "1-11:2,20%2", "-o",
-			"/dev/null",
-			"--wrap", "i=$SLURM_ARRAY_TASK_ID; mkdir run-$i; ls -d run-* | wc -l >>peaks\n"+
-				"until test -e go; do sleep 0.05; done; sleep 0.2; rmdir run-$i; test $i != 3"))
+		id := sbatched(t, "--array", "1-11:2,20%2", "-o", "/dev/null", "--wrap",
+			"i=$SLURM_ARRAY_TASK_ID; mkdir run-$i; ls -d run-* | wc -l >>peaks\n"+
+				"until test -e go; do sleep 0.05; done; sleep 0.2; rmdir run-$i; test $i != 3")
 		states := func() string {
 			return expect(t, exitOK, nil, "squeue", "-h", "-t", "all", "-j", id+"_[1-7,11,20]", "-o", "%K %t %r")
 		}
@@ -567,9 +557,7 @@ func TestArraysAreThrottled(t *testing.T) {
 		server.kill()
 		serveIn(t, os.Getenv("GANTRY_DIR"), server.cmd.Args[len(server.cmd.Args)-2:]...)
 		until("5 PD JobArrayTaskLimit\n11 PD JobArrayTaskLimit\n1 R None\n3 R None\n7 CA None\n20 CA None\n")
-		if err := os.WriteFile(filepath.Join(work, "go"), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		cliTest{t, work}.write("go", "")
 		until("1 CD None\n5 CD None\n11 CD None\n7 CA None\n20 CA None\n3 F NonZeroExitCode\n")
 		peaks := strings.Fields(readAll(t, "peaks"))
 		if len(peaks) != 5 || slices.Max(peaks) != "2" {
@@ -589,8 +577,8 @@ func TestJobsWorkInOddlyNamedDirectories(t *testing.T) {
 			if err := errors.Join(os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777)); err != nil {
 				t.Fatal(err)
 			}
-			ids[dir] = strings.TrimSpace(expect(t, exitOK, nil, "sbatch", "--parsable", "-D", dir, "-o",
-				"out:%j,\n.txt", "-e", dir+"/e:1", "-J", "x", "--wrap", "pwd; ls /nonesuch; true"))
+			ids[dir] = sbatched(t, "-D", dir, "-o", "out:%j,\n.txt", "-e", dir+"/e:1", "-J", "x", "--wrap",
+				"pwd; ls /nonesuch; true")
 		}
 		for dir, id := range ids {
 			expect(t, exitOK, nil, "wait", id)

@@ -124,15 +124,7 @@ func TestRunOnSlurmThatCannotBeStartsNothing(t *testing.T) {
 				c.args = []string{"--slurm-job", "1"}
 			}
 			args := append([]string{"run", "--runtime", "slurm", "--dir", runs, "--name", "refused"}, c.args...)
-			code, out, errs := invoke(t, append(args, filepath.Join(work, "one.dax"))...)
-			if code != exitHost {
-				t.Errorf("exit code %d, want %d\n%s%s", code, exitHost, out, errs)
-			}
-			for _, w := range c.words {
-				if !strings.Contains(errs, w) {
-					t.Errorf("does not say %q:\n%s", w, errs)
-				}
-			}
+			expect(t, exitHost, c.words, append(args, filepath.Join(work, "one.dax"))...)
 			calls, _ := os.ReadFile(filepath.Join(slurm, "calls"))
 			for line := range strings.Lines(string(calls)) {
 				if strings.HasPrefix(line, "srun ") && !strings.Contains(line, "--job-name=gantry-check ") {
@@ -199,15 +191,10 @@ func TestNoAllocationIsRequestedForWhatCannotRun(t *testing.T) {
 			defer stdin.Close()
 			defer func(was *os.File) { os.Stdin = was }(os.Stdin)
 			os.Stdin = stdin
-			if code, _, errs := invoke(t, "run", "--runtime", "null", "--quiet", "--dir", runs, "--name", "taken",
-				filepath.Join(work, "one.dax")); code != 0 {
-				t.Fatal(errs)
-			}
+			expect(t, exitOK, nil, "run", "--runtime", "null", "--quiet", "--dir", runs, "--name", "taken",
+				filepath.Join(work, "one.dax"))
 			args := append(append([]string{"run", "--runtime", "slurm", "--dir", runs}, request...), c.args...)
-			code, _, errs := invoke(t, append(args, path)...)
-			if code != c.code || !strings.Contains(errs, c.says) {
-				t.Errorf("exit code %d, want %d and %q:\n%s", code, c.code, c.says, errs)
-			}
+			expect(t, c.code, []string{c.says}, append(args, path)...)
 			calls, _ := os.ReadFile(filepath.Join(fake, "calls"))
 			if asked := strings.Contains(string(calls), "salloc"); asked != (c.code == exitHost) {
 				t.Errorf("an allocation was requested: %v\n%s", asked, calls)

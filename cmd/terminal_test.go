@@ -45,9 +45,7 @@ func TestLogsShowsEscapesOnATerminalOnly(t *testing.T) {
 	}
 	const text = "\x1b[2Jgone\n"
 	for _, name := range []string{".command.out", ".command.err"} {
-		if err := os.WriteFile(filepath.Join(work, name), []byte(name+text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		cliTest{t, work}.write(name, name+text)
 	}
 	var out, errs bytes.Buffer
 	piped := gantryProcess(t, "logs", "work_2", "--dir", dir)
