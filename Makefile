@@ -37,9 +37,8 @@ SIMULATED := ./executor
 # Tests of cmd in which goroutines share state: make test runs its others without the race detector (scripts/lint/goroutines_test.go).
 # GANTRY_TEST_RUN is -run for cmd alone.
 RACED := TestADryRunStartsNothing TestRunTakesOneCommand TestAnImageThatIsSlowHoldsUpNobody \
-	TestAnInputThatIsSlowHoldsUpNobody \
-	TestAServerHoldsTenantsToTheirLimits TestScratchFilesGoEarly TestServeTakesWorkUntilItIsDrained \
-	TestSingleTasksArePredicted TestThePageOfARunInContainers
+	TestAnInputThatIsSlowHoldsUpNobody TestScratchFilesGoEarly TestServeTakesWorkUntilItIsDrained \
+	TestThePageOfARunInContainers
 empty :=
 space := $(empty) $(empty)
 UNDER_RACE := ^($(subst $(space),|,$(strip $(RACED))))$$

@@ -24,11 +24,8 @@ func TestAWorkflowWithoutTasksIsDoneAtOnce(t *testing.T) {
 
 // What cannot work is refused before anything happens, with what to do instead.
 func TestMisuseIsRefusedWithWhatToDo(t *testing.T) {
-	const montage = "../examples/montage/montage-25.dax"
 	home := "--dir=" + t.TempDir()
-	if code, _, errs := invoke(t, "run", "-q", home, "--runtime=null", "--name=n", montage); code != exitOK {
-		t.Fatalf("exit code %d: %s", code, errs)
-	}
+	expect(t, exitOK, nil, "run", "-q", home, "--runtime=null", "--name=n", montage)
 	for _, c := range []struct {
 		code int
 		says string
@@ -61,6 +58,9 @@ func TestMisuseIsRefusedWithWhatToDo(t *testing.T) {
 			cliTest{t, t.TempDir()}.write("m.json", `{"name": "m", "schemaVersion": "1.4", "workflow": {"makespan": 1, `+
 				`"tasks": [{"name": "a", "id": "a", "type": "compute", "runtime": 1, "memory": 1000000000}]}}`)}},
 		{exitUsage, "version takes no arguments", []string{"version", "x"}},
+		{exitUsage, "write TENANT=waiting:N", []string{"serve", home, "--runtime=null", "--tenant-limit=lab"}},
+		{exitUsage, "is no number of tasks", []string{"serve", home, "--runtime=null", "--tenant-limit=lab=waiting:0"}},
+		{exitUsage, "is not waiting, cores", []string{"serve", home, "--runtime=null", "--tenant-limit=lab=time:3"}},
 		{exitUsage, "add --files", []string{"clean", home, "--keep-reuse"}},
 		{exitInput, "--env-file: /none: no such file or directory; check the path",
 			[]string{"run", home, "--env-file=/none", montage}},
@@ -73,10 +73,7 @@ func TestMisuseIsRefusedWithWhatToDo(t *testing.T) {
 			cliTest{t, t.TempDir()}.write("w.yaml", "{count: 1, mix: [{generator: montage, tasks: 20}],\n"+
 				"arrivals: {process: trace, times: /none}}\n")}},
 	} {
-		code, _, errs := invoke(t, c.args...)
-		if code != c.code || !strings.Contains(errs, c.says) {
-			t.Errorf("%v: exit code %d, want %d, %q lacks %q", c.args, code, c.code, errs, c.says)
-		}
+		expect(t, c.code, []string{c.says}, c.args...)
 	}
 }
 
@@ -84,12 +81,8 @@ func TestMisuseIsRefusedWithWhatToDo(t *testing.T) {
 func TestTheCommandAtTheEndFindsItsRun(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
-	code, _, errs := invoke(t, "run", "-q", "--dir="+dir, "--runtime=null", "--name=n", "--on-end",
-		"echo $GANTRY_DIR $GANTRY_RUN_DIR $GANTRY_RUN $GANTRY_STATE $GANTRY_TASKS $GANTRY_FAILED >"+out,
-		"../examples/montage/montage-25.dax")
-	if code != exitOK {
-		t.Fatalf("exit code %d: %s", code, errs)
-	}
+	expect(t, exitOK, nil, "run", "-q", "--dir="+dir, "--runtime=null", "--name=n", "--on-end",
+		"echo $GANTRY_DIR $GANTRY_RUN_DIR $GANTRY_RUN $GANTRY_STATE $GANTRY_TASKS $GANTRY_FAILED >"+out, montage)
 	got, err := os.ReadFile(out)
 	if want := dir + " " + filepath.Join(dir, "n") + " n finished 25 0\n"; err != nil || string(got) != want {
 		t.Errorf("%q, %v, want %q", got, err, want)
@@ -118,8 +111,7 @@ func TestATaskThatNoNodeCanTakeSaysWhy(t *testing.T) {
 
 // gantry check finds what an experiment or a simulation would refuse.
 func TestCheckFindsWhatIsRefusedLater(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{
+	dir := writeFiles(t, map[string]string{
 		"c.yaml": "nodes: [{name: n, cores: 4}]\n",
 		"w.yaml": "mix: [{generator: montage}]\ntasks: 30\ncount: 2\narrivals: {process: batch}\n",
 		"e.yaml": "cluster: c.yaml\nworkload: w.yaml\nfactors:\n  policy: [gbf]\n  errors: [none, 'static:0']\n",
@@ -129,11 +121,7 @@ func TestCheckFindsWhatIsRefusedLater(t *testing.T) {
 		"b.dax":  "<adag>\n<job id='a' runtime='x'/></adag>",
 		"b.yaml": "workflows:\n- trace: b.dax\n",
 		"v.yaml": "mix:\n- {generator: montage}\ntasks: 5\ncount: 2\narrivals: {process: batch}\n",
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	expect(t, exitOK, nil, "check", filepath.Join(dir, "g.yaml"))
 	expect(t, exitOK, nil, "check", "--repair", filepath.Join(dir, "b.yaml"))
 	for name, says := range map[string]string{

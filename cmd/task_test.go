@@ -4,13 +4,10 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"gantry/cmd/api"
-	"gantry/sqlite"
 )
 
 // task hands in one task and returns its number.
@@ -57,11 +54,7 @@ func TestSingleTasksComeAfterOthers(t *testing.T) {
 	expect(t, exitOK, nil, "cancel", "--dir", dir, id)
 	expect(t, exitOK, nil, "drain", "--dir", dir)
 	s.ends(exitOK)
-	db, err := sqlite.Open(filepath.Join(dir, sqlite.FileName), sqlite.ReadOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := logIn(t, dir)
 	for bytes, want := range map[int]int{20 << 10: 4, 10: 0} { // those with long options take long to read
 		if all, err := db.SingleTasks(t.Context(), os.Getuid(), 100, bytes); err != nil || len(all) != want {
 			t.Errorf("%d tasks with options of %d bytes are read, want %d (%v)", len(all), bytes, want, err)
@@ -139,45 +132,22 @@ func TestSingleTasksOutliveTheirServer(t *testing.T) {
 	}
 }
 
-// What counts for another tenant, is due at another time or is of another class is of another workflow. A task that is
-// released later is in none until then.
-func TestSingleTasksHaveTenantsAndDeadlines(t *testing.T) {
+// A single task is read by its number, also one that never arrived.
+func TestSingleTasksAreReadByTheirNumbers(t *testing.T) {
 	dir := t.TempDir()
-	s := serveIn(t, dir, "--runtime", "null", "--name", "lab", "--cluster", cliTest{t, t.TempDir()}.write("c.yaml",
-		"nodes: [{name: n, cores: 4, memory: 8GB}]\n"), "--oversubscribe")
-	expect(t, exitOK, nil, "node", "drain", "--dir", dir, "n")
-	at := time.Now().Add(48 * time.Hour).Format("2006-01-02 15:04")
-	due := []string{"--tenant", "lab", "--deadline", at}
-	for i, args := range [][]string{due, due, {"--tenant", "lab"}, {"--tenant", "lab", "--class", "low"},
-		{"--tenant", "other"}, {"--tenant", "lab"}} {
-		if id := s.task("t", args...); id != strconv.Itoa(i+1) {
-			t.Fatalf("task %d has number %s", i+1, id)
-		}
-	}
-	released := s.task("t", "--release", "1h")
+	s := serveIn(t, dir, "--runtime", "null", "--name", "lab")
+	s.status(s.task("t", "--tenant", "lab", "--deadline", "2h"))
 	expect(t, exitOK, []string{"tasks.1/t"}, "explain", "--dir", dir, "1") // the only task of that number
-	q, err := api.NewClient(dir).Queue(t.Context(), api.QueueOf{})
-	if err != nil || len(q.Submissions) != 7 {
-		t.Fatalf("%+v, %v", q, err)
-	}
-	if a := q.Submissions[0]; a.Tenant != "lab" || a.Class != "deadline" ||
-		a.Due == nil || a.Due.Local().Format("2006-01-02 15:04:05") != at+":00" {
-		t.Errorf("the first is %+v", a)
-	}
-	const query = "SELECT group_concat(workflow, ' ') FROM (SELECT coalesce(workflow, '-') AS workflow FROM " +
-		"submitted ORDER BY id)"
-	if got := one[string](t, dir, query); got != "0 0 1 2 3 1 -" {
-		t.Errorf("the workflows of the tasks are %s", got)
-	}
-	expect(t, exitOK, []string{"it is released at", " 7 waiting"}, "queue", "--dir", dir)
-	expect(t, exitInput, []string{"submission 7 has not arrived"}, "show", "--dir", dir, released)
+	released := s.task("t", "--release", "1h")
+	expect(t, exitOK, []string{"it is released at", " 1 waiting"}, "queue", "--dir", dir)
+	expect(t, exitInput, []string{"submission 2 has not arrived"}, "show", "--dir", dir, released)
 	expect(t, exitOK, []string{"cancelled"}, "cancel", "--dir", dir, released)
 	for _, command := range []string{"show", "explain", "logs", "export", "report"} {
 		args := []string{command, "--dir", dir, released}
 		if command == "report" {
 			args = append(args, "--html", "-")
 		}
-		expect(t, exitInput, []string{"submission 7 was cancelled before it arrived"}, args...)
+		expect(t, exitInput, []string{"submission 2 was cancelled before it arrived"}, args...)
 	}
 	expect(t, exitInput, []string{"at most 256 bytes"}, "submit", "--dir", dir, "--task", strings.Repeat("x", 257),
 		"--", "true")
@@ -219,53 +189,4 @@ func TestNamesWithLineBreaksStayInTheirRow(t *testing.T) {
 	expect(t, exitOK, nil, "submit", "--dir", dir, "--task", "a\nb\tc", "--image", "i", "--", "true")
 	expect(t, exitOK, nil, "wait", "--dir", dir, "1")
 	expect(t, exitOK, []string{"1  a^Jb^Ic "}, "queue", "--all", "--dir", dir)
-}
-
-// Each single task is expected to start and end on its own, and what cannot start keeps nothing else from being
-// predicted.
-func TestSingleTasksArePredicted(t *testing.T) {
-	dir := t.TempDir()
-	cluster := cliTest{t, t.TempDir()}.write("cluster.yaml",
-		"nodes:\n- {name: big, cores: 4, memory: 8GB}\n- {name: small, cores: 1, memory: 8GB}\n")
-	s := serveIn(t, dir, "--runtime", "null", "--oversubscribe", "--cluster", cluster)
-	expect(t, exitOK, nil, "node", "drain", "--dir", dir, "big")
-	expected := func(id string) *api.Status {
-		t.Helper()
-		n, err := strconv.ParseInt(id, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for {
-			st, err := api.NewClient(dir).Expected(t.Context(), n)
-			if err != nil {
-				t.Fatal(err)
-			} else if st.Expected != nil {
-				return st
-			}
-			time.Sleep(20 * time.Millisecond) // a busy host has no time for a prediction
-		}
-	}
-	first := s.task("a", "--cpus", "4", "--estimate", "20s")
-	second := s.task("b", "--cpus", "4", "--estimate", "20s", "--after", first)
-	// Released at once it might have ended before it is predicted.
-	expect(t, exitOK, []string{"3: ", "to end "}, "submit", "--dir", dir, "--release", "1h", montage)
-	third := s.task("c", "--release", "1h", "--estimate", "20s")
-	fourth := s.task("d", "--estimate", "20s", "--after", third)
-	c, d := expected(third).Expected, expected(fourth).Expected
-	if c.Start == nil || d.Start == nil || time.Until(*c.Start) < 50*time.Minute || d.Start.Before(c.End) ||
-		d.End.Before(*d.Start) {
-		t.Errorf("c is expected %+v, d %+v", c, d)
-	}
-	for _, id := range []string{first, second} {
-		if x := expected(id).Expected; !x.End.IsZero() {
-			t.Errorf("%s is expected to end, and cannot start: %+v", id, x)
-		}
-	}
-	expect(t, exitOK, []string{"~", "it comes after " + first + "\n", "it comes after " + third + "\n"},
-		"queue", "--dir", dir)
-	expect(t, exitOK, nil, "cancel", "--dir", dir, "3")
-	expect(t, exitOK, nil, "cancel", "--dir", dir, third)
-	expect(t, exitOK, nil, "node", "resume", "--dir", dir, "big")
-	expect(t, exitOK, nil, "drain", "--dir", dir)
-	s.ends(exitOK)
 }

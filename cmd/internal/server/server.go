@@ -179,21 +179,23 @@ func New(cfg Config) *Server {
 		s.Fault = func(string) {}
 	}
 	mux := http.NewServeMux()
-	handle := func(pattern string, f func(ctx context.Context, r *http.Request, by Peer) (any, error)) {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, f) })
+	for pattern, f := range map[string]handler{
+		"GET /server":                    s.about,
+		"POST /submissions":              s.submit,
+		"GET /submissions":               s.queue,
+		"GET /submissions/{id}":          ofOne(s.status),
+		"DELETE /submissions/{id}":       ofOne(s.cancel),
+		"GET /submissions/{id}/expected": ofOne(s.expected),
+		"GET /submissions/{id}/log":      ofOne(s.log),
+		"GET /tenants":                   s.tenants,
+		"GET /nodes":                     s.listNodes,
+		"POST /nodes/{name}":             administering(s, s.changeNode),
+		"POST /policy":                   administering(s, s.setPolicy),
+		"POST /drain":                    administering(s, s.drain),
+	} {
+		method, path, _ := strings.Cut(pattern, " ")
+		mux.HandleFunc(method+" "+api.Prefix+path, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, f) })
 	}
-	handle("GET "+api.Prefix+"/server", s.about)
-	handle("POST "+api.Prefix+"/submissions", s.submit)
-	handle("GET "+api.Prefix+"/submissions", s.queue)
-	handle("GET "+api.Prefix+"/submissions/{id}", s.status)
-	handle("DELETE "+api.Prefix+"/submissions/{id}", s.cancel)
-	handle("GET "+api.Prefix+"/submissions/{id}/expected", s.expected)
-	mux.HandleFunc("GET "+api.Prefix+"/submissions/{id}/log", s.sendLog)
-	handle("GET "+api.Prefix+"/tenants", s.tenants)
-	handle("POST "+api.Prefix+"/drain", s.drain)
-	handle("GET "+api.Prefix+"/nodes", s.listNodes)
-	handle("POST "+api.Prefix+"/nodes/{name}", s.changeNode)
-	handle("POST "+api.Prefix+"/policy", s.setPolicy)
 	s.http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer s.admit(w, r)
 		readWithin(w, 0)
@@ -367,21 +369,50 @@ func (s *Server) Close() error {
 	return nil
 }
 
+// handler makes the answer to a request: a value for JSON, or a handler that writes it.
+type handler func(ctx context.Context, r *http.Request, by Peer) (any, error)
+
+// ofOne is a handler of requests about one submission.
+func ofOne(f func(ctx context.Context, id int64, r *http.Request, by Peer) (any, error)) handler {
+	return func(ctx context.Context, r *http.Request, by Peer) (any, error) {
+		id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
+		if err != nil || id < 1 {
+			return nil, invalidf("%q is no id of a submission: gantry submit prints it", r.PathValue("id"))
+		}
+		return f(ctx, id, r, by)
+	}
+}
+
+// administering is a handler of requests that only root and the user of the server may make.
+func administering[T any](s *Server, f func(ctx context.Context, r *http.Request, req *T) (any, error)) handler {
+	return func(ctx context.Context, r *http.Request, by Peer) (any, error) {
+		if by.UID != 0 && by.UID != s.Owner {
+			return nil, &api.Error{Code: api.Denied, Message: "only root and the user of the server may do that"}
+		}
+		req := new(T)
+		if err := json.NewDecoder(r.Body).Decode(req); err != nil {
+			return nil, invalidf("the request cannot be read: %v", err)
+		}
+		return f(ctx, r, req)
+	}
+}
+
 // serve answers one request.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request, f func(context.Context, *http.Request, Peer) (any,
-	error)) {
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, f handler) {
 	r.Body = http.MaxBytesReader(w, r.Body, api.MaxRequest)
 	by, known := r.Context().Value(peerKey{}).(Peer)
 	var out any
-	err := errNotYours
+	var err error = &api.Error{Code: api.Denied, Message: "this server belongs to another user"}
 	if known && (s.Allow == nil || s.Allow(by)) {
 		out, err = f(r.Context(), r, by)
 	}
 	if err != nil {
 		refuse(w, err)
-		return
+	} else if h, ok := out.(http.HandlerFunc); ok {
+		h(w, r)
+	} else {
+		answer(w, http.StatusOK, out)
 	}
-	answer(w, http.StatusOK, out)
 }
 
 // mostStacks bounds how many faults are printed with their stacks: a client may repeat a request that causes one.
@@ -410,9 +441,6 @@ func (f faults) Write(line []byte) (int, error) {
 	f(strings.TrimSpace(string(line)))
 	return len(line), nil
 }
-
-// errNotYours is the answer to users that may not use the server.
-var errNotYours error = &api.Error{Code: api.Denied, Message: "this server belongs to another user"}
 
 // refuse answers with an error.
 func refuse(w http.ResponseWriter, err error) {
@@ -449,14 +477,6 @@ func answer(w http.ResponseWriter, status int, out any) {
 // invalidf is the answer to a request that is wrong.
 func invalidf(format string, args ...any) error {
 	return &api.Error{Code: api.Invalid, Message: fmt.Sprintf(format, args...)}
-}
-
-// read reads the body of a request.
-func read(r *http.Request, into any) error {
-	if err := json.NewDecoder(r.Body).Decode(into); err != nil {
-		return invalidf("the request cannot be read: %v", err)
-	}
-	return nil
 }
 
 // taking returns a function that notes how much a request takes in memory, and refuses more than one user may have
@@ -512,11 +532,7 @@ func readWork(r *http.Request, take func(sqlite.Amount) error) (req api.Submit, 
 	return req, nil
 }
 
-func (s *Server) drain(_ context.Context, r *http.Request, by Peer) (any, error) {
-	var req api.Drain
-	if err := s.administer(r, by, &req); err != nil {
-		return nil, err
-	}
+func (s *Server) drain(_ context.Context, _ *http.Request, req *api.Drain) (any, error) {
 	s.Drain()
 	if req.Now {
 		s.Stop()
@@ -553,13 +569,4 @@ func (s *Server) about(ctx context.Context, _ *http.Request, _ Peer) (any, error
 		return nil
 	})
 	return &about, err
-}
-
-// number reads the id of a path.
-func number(r *http.Request) (int64, error) {
-	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
-	if err != nil || id < 1 {
-		return 0, invalidf("%q is no id of a submission: gantry submit prints it", r.PathValue("id"))
-	}
-	return id, nil
 }

@@ -130,11 +130,7 @@ func (s *Server) await(id int64) (c chan struct{}, end func()) {
 // lookEvery is how often a waiting request looks by itself, in case a submission ended without an event.
 const lookEvery = 3 * time.Second
 
-func (s *Server) status(ctx context.Context, r *http.Request, by Peer) (any, error) {
-	id, err := number(r)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) status(ctx context.Context, id int64, r *http.Request, by Peer) (any, error) {
 	until := time.Now()
 	if text := r.URL.Query().Get("wait"); text != "" {
 		d, err := time.ParseDuration(text)
@@ -361,11 +357,7 @@ func (s *Server) present(of api.QueueOf, rows []sqlite.Submitted) (present []ent
 const patience = 5 * time.Second
 
 // expected is how a submission stands, with a prediction that knows it if that can be had in time.
-func (s *Server) expected(ctx context.Context, r *http.Request, by Peer) (any, error) {
-	id, err := number(r)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) expected(ctx context.Context, id int64, _ *http.Request, by Peer) (any, error) {
 	// The turn that has it arrive, and is planned, comes first.
 	if err := s.Inbox.Ask(ctx, func(*executor.Intake) error { return nil }); err != nil {
 		return nil, err
@@ -567,11 +559,7 @@ func (s *Server) wall(t, than planner.Time) *time.Time {
 	return &at
 }
 
-func (s *Server) cancel(ctx context.Context, r *http.Request, by Peer) (any, error) {
-	id, err := number(r)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) cancel(ctx context.Context, id int64, _ *http.Request, by Peer) (any, error) {
 	row, err := s.DB.Submitted(ctx, id)
 	if err != nil {
 		return nil, err
@@ -603,40 +591,34 @@ func (s *Server) cancel(ctx context.Context, r *http.Request, by Peer) (any, err
 	return s.statusOf(ctx, id)
 }
 
-// sendLog sends the log of one submission, as a file of SQLite, for users that may not read the whole log.
-func (s *Server) sendLog(w http.ResponseWriter, r *http.Request) {
-	by, known := r.Context().Value(peerKey{}).(Peer)
-	if !known || s.Allow != nil && !s.Allow(by) {
-		refuse(w, errNotYours)
-		return
+// log sends the log of one submission, as a file of SQLite, for users that may not read the whole log.
+func (s *Server) log(ctx context.Context, id int64, _ *http.Request, by Peer) (any, error) {
+	if _, err := s.statusFor(ctx, id, by); err != nil {
+		return nil, err
 	}
-	id, err := number(r)
-	if err == nil {
-		_, err = s.statusFor(r.Context(), id, by)
+	done := s.turn(ctx, by.UID)
+	if done == nil {
+		return nil, ctx.Err()
+	}
+	dir, err := os.MkdirTemp("", "gantry-submission-")
+	end := func() {
+		_ = os.RemoveAll(dir)
+		done()
 	}
 	var one *sqlite.DB
 	if err == nil {
-		done := s.turn(r.Context(), by.UID)
-		if done == nil {
-			return
-		}
-		defer done()
-		one, err = s.DB.Extract(r.Context(), id)
+		one, err = s.DB.Extract(ctx, id)
 	}
-	if err != nil {
-		refuse(w, err)
-		return
-	}
-	defer one.Close()
-	dir, err := os.MkdirTemp("", "gantry-submission-")
 	if err == nil {
-		defer os.RemoveAll(dir)
-		err = one.Save(filepath.Join(dir, sqlite.FileName))
+		err = errors.Join(one.Save(filepath.Join(dir, sqlite.FileName)), one.Close())
 	}
 	if err != nil {
-		refuse(w, err)
-		return
+		end()
+		return nil, err
 	}
-	readWithin(w, logTime)
-	http.ServeFile(w, r, filepath.Join(dir, sqlite.FileName))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer end()
+		readWithin(w, logTime)
+		http.ServeFile(w, r, filepath.Join(dir, sqlite.FileName))
+	}), nil
 }
