@@ -28,23 +28,16 @@ var experimentFiles = map[string]string{
 func TestAnExperimentFromFileToFigures(t *testing.T) {
 	dir := writeFiles(t, experimentFiles)
 	at := func(name string) string { return filepath.Join(dir, name) }
-	code, _, errs := invoke(t, "experiment", "-o", at("r.sqlite"), at("x.yaml"))
-	if code != exitOK || !strings.Contains(errs, "8 runs (0 kept from before") {
-		t.Fatalf("code %d: %s", code, errs)
+	for _, c := range [][]string{{"8 runs (0 kept from before", "-o", at("r.sqlite")},
+		{"(8 kept from before", "-o", at("r.sqlite"), "--jobs=1"},
+		{"2 runs (0 ", "--quick", "-o", at("q.sqlite")}} {
+		args := append(append([]string{"experiment"}, c[1:]...), at("x.yaml"))
+		if _, says := expectBoth(t, exitOK, args...); !strings.Contains(says, c[0]) {
+			t.Errorf("%v says %q, not %q", args, says, c[0])
+		}
 	}
-	if code, _, errs := invoke(t, "experiment", "-o", at("r.sqlite"), "--jobs=1", at("x.yaml")); code != exitOK ||
-		!strings.Contains(errs, "(8 kept from before") {
-		t.Errorf("again: code %d: %s", code, errs)
-	}
-	if code, _, errs := invoke(t, "experiment", "--quick", "-o", at("q.sqlite"), at("x.yaml")); code != exitOK ||
-		!strings.Contains(errs, "2 runs (0 ") {
-		t.Errorf("quick: code %d: %s", code, errs)
-	}
-	if code, _, errs := invoke(t, "experiment", "--quick", "-o", at("r.sqlite"), at("x.yaml")); code != exitInput ||
-		!strings.Contains(errs, "choose another file") {
-		t.Errorf("quick into the results of the whole: code %d: %s", code, errs)
-	}
-	code, out, errs := invoke(t, "compare", at("r.sqlite"), "--against", "cpp", "--json")
+	expect(t, exitInput, []string{"choose another file"}, "experiment", "--quick", "-o", at("r.sqlite"), at("x.yaml"))
+	out := expect(t, exitOK, nil, "compare", at("r.sqlite"), "--against", "cpp", "--json")
 	var got struct {
 		Experiment string
 		Tables     []struct {
@@ -54,17 +47,14 @@ func TestAnExperimentFromFileToFigures(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(out), &got); code != exitOK || err != nil {
-		t.Fatalf("code %d, %v: %s%s", code, err, out, errs)
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err, out)
 	}
 	if got.Experiment != "x" || len(got.Tables) != 2 || len(got.Tables[0].Rows) != 2 ||
 		*got.Tables[0].Rows[0].Values["slowdown_mean"].Mean != 0 {
 		t.Errorf("compared: %s", out)
 	}
-	code, out, errs = invoke(t, "report", at("r.sqlite"), "--out", at("figures"))
-	if code != exitOK || !strings.Contains(out, "POLICY") || !strings.Contains(out, "x-slowdown.svg") {
-		t.Errorf("code %d: %s%s", code, out, errs)
-	}
+	expect(t, exitOK, []string{"POLICY", "x-slowdown.svg"}, "report", at("r.sqlite"), "--out", at("figures"))
 	if files, err := os.ReadDir(at("figures")); err != nil || len(files) != 20 {
 		t.Errorf("%d figures, %v: %v", len(files), err, files)
 	}
@@ -95,22 +85,17 @@ func TestAnExperimentFromFileToFigures(t *testing.T) {
 		strings.Count(string(csv), "\n") != 5 {
 		t.Errorf("data of a figure: %v, %s", err, csv)
 	}
-	if code, _, errs = invoke(t, "report", at("r.sqlite"), "--html", at("page.html")); code != exitOK {
-		t.Fatalf("code %d: %s", code, errs)
-	}
+	expect(t, exitOK, nil, "report", at("r.sqlite"), "--html", at("page.html"))
 	page, err := os.ReadFile(at("page.html"))
 	if err != nil || strings.Count(string(page), "<img src=\"data:image/svg+xml") != 5 ||
 		strings.Count(string(page), "<a download=") != 5 || !strings.Contains(string(page), " ±") {
 		t.Errorf("page: %v, %.300s", err, page)
 	}
-	if code, _, errs = invoke(t, "report", at("r.sqlite"), "--save", at("r.jsonl")); code != exitOK {
-		t.Fatalf("code %d: %s", code, errs)
-	}
-	_, whole, _ := invoke(t, "report", at("r.sqlite"), "--markdown")
-	code, short, errs := invoke(t, "report", at("r.jsonl"), "--markdown")
-	cut := func(s string) string { return s[strings.Index(s, "\n## "):] }
-	if code != exitOK || cut(whole) != cut(short) || !strings.Contains(short, "| 2 | ") {
-		t.Errorf("code %d, %s: the short form has\n%s\nthe results\n%s", code, errs, short, whole)
+	expect(t, exitOK, nil, "report", at("r.sqlite"), "--save", at("r.jsonl"))
+	whole := expect(t, exitOK, nil, "report", at("r.sqlite"), "--markdown")
+	short := expect(t, exitOK, []string{"| 2 | "}, "report", at("r.jsonl"), "--markdown")
+	if cut := func(s string) string { return s[strings.Index(s, "\n## "):] }; cut(whole) != cut(short) {
+		t.Errorf("the short form has\n%s\nthe results\n%s", short, whole)
 	}
 }
 
@@ -142,9 +127,8 @@ func TestExperimentsThatCannotBe(t *testing.T) {
 		{exitUsage, "name two runs", []string{"compare", "a", "b", "c"}},
 		{exitInput, "no such file", []string{"compare", at("none.sqlite")}},
 	} {
-		code, out, errs := invoke(t, x.args...)
-		if code != x.want || !strings.Contains(errs, x.word) || out != "" {
-			t.Errorf("%v: code %d, want %d; %q should say %q; output %q", x.args, code, x.want, errs, x.word, out)
+		if out := expect(t, x.want, []string{x.word}, x.args...); out != "" {
+			t.Errorf("%v prints %q", x.args, out)
 		}
 	}
 	if _, err := os.Stat(at("n.sqlite")); err == nil {
@@ -161,11 +145,7 @@ func TestAReplayRepeatsARun(t *testing.T) {
 	home := "--dir=" + filepath.Join(dir, "runs")
 	do := func(args ...string) string {
 		t.Helper()
-		code, out, errs := invoke(t, append(args, home)...)
-		if code != exitOK {
-			t.Fatalf("%v: code %d: %s", args, code, errs)
-		}
-		return out
+		return expect(t, exitOK, nil, append(args, home)...)
 	}
 	do("simulate", "--name=first", "--policy=fdws", "--errors=uniform:1", "--startup=2s", "--cluster",
 		filepath.Join(dir, "c.yaml"), filepath.Join(dir, "w.yaml"))
@@ -230,20 +210,15 @@ func TestAReplayRepeatsARun(t *testing.T) {
 		{exitInput, `no run "none"`, []string{"compare", "first", "none"}},
 		{exitUsage, "goes with files of results", []string{"compare", "first", "again", "--against=cpp"}},
 	} {
-		if code, _, errs := invoke(t, append(x.args, home)...); code != x.want || !strings.Contains(errs, x.word) {
-			t.Errorf("%v: code %d, want %d: %s", x.args, code, x.want, errs)
-		}
+		expect(t, x.want, []string{x.word}, append(x.args, home)...)
 	}
 }
 
 func TestTheMetricsOfARun(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"one.dax": oneTask, "c.yaml": "nodes: [{name: n, cores: 2}]\n"})
 	home := "--dir=" + filepath.Join(dir, "runs")
-	if code, _, errs := invoke(t, "simulate", home, "--name=r", "--startup=2s", "--cluster",
-		filepath.Join(dir, "c.yaml"), filepath.Join(dir, "one.dax")); code != exitOK {
-		t.Fatal(errs)
-	}
-	code, out, errs := invoke(t, "report", "r", "--json", home)
+	expect(t, exitOK, nil, "simulate", home, "--name=r", "--startup=2s", "--cluster", filepath.Join(dir, "c.yaml"),
+		filepath.Join(dir, "one.dax"))
 	var got struct {
 		Metrics   map[string]*float64
 		Workflows []struct {
@@ -253,8 +228,8 @@ func TestTheMetricsOfARun(t *testing.T) {
 			Slowdown float64
 		}
 	}
-	if err := json.Unmarshal([]byte(out), &got); code != exitOK || err != nil {
-		t.Fatalf("code %d, %v: %s%s", code, err, out, errs)
+	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "report", "r", "--json", home)), &got); err != nil {
+		t.Fatal(err)
 	}
 	if w := got.Workflows; len(w) != 1 || w[0].Wait != 2 || w[0].Makespan != 2 || w[0].Response != 4 ||
 		w[0].Slowdown != 2 {
@@ -266,44 +241,42 @@ func TestTheMetricsOfARun(t *testing.T) {
 			t.Errorf("%s is %v, want %v", name, v, want)
 		}
 	}
-	if _, out, _ := invoke(t, "report", "r", home); !strings.Contains(out, "slowdown") ||
-		!strings.Contains(out, "utilisation") {
-		t.Errorf("as text: %s", out)
-	}
-	if code, _, errs := invoke(t, "report", "none", home); code != exitInput ||
-		!strings.Contains(errs, `no run "none"`) {
-		t.Errorf("no such run: code %d: %s", code, errs)
-	}
+	expect(t, exitOK, []string{"slowdown", "utilisation"}, "report", "r", home)
+	expect(t, exitInput, []string{`no run "none"`}, "report", "none", home)
 }
 
 func TestTheMetricsOfSeveralRuns(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"one.dax": oneTask, "c.yaml": "nodes: [{name: n, cores: 2}]\n"})
 	home := "--dir=" + filepath.Join(dir, "runs")
 	for name, startup := range map[string]string{"x": "1s", "y": "3s"} {
-		if code, _, errs := invoke(t, "simulate", home, "--name="+name, "--startup="+startup, "--cluster",
-			filepath.Join(dir, "c.yaml"), filepath.Join(dir, "one.dax")); code != exitOK {
-			t.Fatal(errs)
+		expect(t, exitOK, nil, "simulate", home, "--name="+name, "--startup="+startup, "--cluster",
+			filepath.Join(dir, "c.yaml"), filepath.Join(dir, "one.dax"))
+	}
+	out := expect(t, exitOK, nil, "report", home, "--json", "x", "y")
+	var got struct {
+		Tables []struct {
+			Rows []struct {
+				Policy string
+				Runs   int
+				Values map[string]struct {
+					N    int
+					Mean float64
+					Half float64 `json:"half_width_95"`
+				}
+			}
 		}
 	}
-	code, out, errs := invoke(t, "report", home, "--json", "x", "y")
-	var got []struct {
-		Policy  string
-		Runs    []string
-		Metrics map[string]struct {
-			N    int
-			Mean float64
-			Half float64 `json:"half_width_95"`
-		}
-	}
-	if err := json.Unmarshal([]byte(out), &got); code != exitOK || err != nil || len(got) != 1 {
-		t.Fatalf("code %d, %v: %s%s", code, err, out, errs)
+	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got.Tables) != 1 {
+		t.Fatal(err, out)
 	}
 	// Means of 1 s and 3 s: Student's t of one degree of freedom is 12.706, times the standard error of 1 s.
-	if w := got[0].Metrics["wait_mean"]; got[0].Policy != "cpp" || len(got[0].Runs) != 2 || w.N != 2 || w.Mean != 2 ||
+	r := got.Tables[0].Rows[0]
+	if w := r.Values["wait_mean"]; r.Policy != "cpp" || r.Runs != 2 || w.N != 2 || w.Mean != 2 ||
 		math.Abs(w.Half-12.706) > 0.001 {
 		t.Errorf("%+v", got)
 	}
-	expect(t, exitOK, []string{"cpp on sim, 2 runs", "wait_mean", "2 ±13"}, "report", home, "x", "y")
+	expect(t, exitOK, []string{"Runs x, y\n", "WAIT_MEAN", "2 ±13"}, "report", home, "x", "y")
+	expect(t, exitOK, []string{"RESPONSE_MAX"}, "report", home, "--metrics", "response_max", "x", "y")
 	expect(t, exitUsage, []string{"named twice"}, "report", home, "x", "x")
 	figures := t.TempDir()
 	expect(t, exitOK, []string{"x-y-size.svg", "x-y-slowdown.png", "x-y-in-system.png"}, "report", home, "--out",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -54,43 +55,25 @@ func metricsOf(ctx context.Context, log *sqlite.DB, name string) (m measuredRun,
 	return m, nil
 }
 
-// repetitions are runs of one policy on one runtime.
-type repetitions struct {
-	Policy  string                     `json:"policy"`
-	Runtime string                     `json:"runtime"`
-	Runs    []string                   `json:"runs"`
-	Metrics map[string]tables.Interval `json:"metrics"`
-
-	cell *results.Cell
-}
-
-// repeated groups runs: those of one policy on one runtime count as repetitions. It returns the metrics that there are,
-// too.
-func repeated(runs []measuredRun) (groups []*repetitions, known []string) {
+// groupedRuns groups runs: those of one policy on one runtime count as repetitions.
+func groupedRuns(runs []measuredRun) (cells []*results.Cell) {
 	for i := range runs {
-		info := &runs[i].info
-		k := slices.IndexFunc(groups, func(g *repetitions) bool {
-			return g.Policy == info.Policy && g.Runtime == info.Runtime
-		})
+		params := map[string]string{"policy": runs[i].info.Policy, "runtime": runs[i].info.Runtime}
+		k := slices.IndexFunc(cells, func(c *results.Cell) bool { return maps.Equal(c.Params, params) })
 		if k < 0 {
-			k = len(groups)
-			groups = append(groups, &repetitions{Policy: info.Policy, Runtime: info.Runtime,
-				Metrics: map[string]tables.Interval{},
-				cell:    &results.Cell{Params: map[string]string{"policy": info.Policy, "runtime": info.Runtime}}})
+			k = len(cells)
+			cells = append(cells, &results.Cell{Params: params})
 		}
-		g := groups[k]
-		run := results.Run{Repetition: len(g.Runs), State: experiment.Done, Values: map[string]float64{}}
+		run := results.Run{Repetition: len(cells[k].Runs), State: experiment.Done, Values: map[string]float64{}}
 		for _, v := range runs[i].values {
-			if run.Values[v.Name] = v.Value; !slices.Contains(known, v.Name) {
-				known = append(known, v.Name)
-			}
+			run.Values[v.Name] = v.Value
 		}
-		g.Runs, g.cell.Runs = append(g.Runs, info.Name), append(g.cell.Runs, run)
+		cells[k].Runs = append(cells[k].Runs, run)
 	}
-	return groups, known
+	return cells
 }
 
-// reportRuns prints the means of the metrics of several runs, with intervals.
+// reportRuns prints the means of the metrics of several runs, with intervals, as those of an experiment.
 func reportRuns(c *cli.Context, log *sqlite.DB, names []string) error {
 	var runs []measuredRun
 	for _, name := range names {
@@ -103,35 +86,11 @@ func reportRuns(c *cli.Context, log *sqlite.DB, names []string) error {
 		}
 		runs = append(runs, m)
 	}
-	groups, metricNames := repeated(runs)
-	for _, g := range groups {
-		for _, name := range metricNames {
-			if sample := g.cell.Sample(name); sample != nil {
-				g.Metrics[name] = tables.Interval(metrics.Confidence(sample))
-			}
-		}
+	of, _ := choice(c)
+	set := &results.Set{Name: "Runs " + strings.Join(names, ", "), Cells: groupedRuns(runs)}
+	if err := printTables(c, set, of.Metrics, ""); err != nil {
+		return err
 	}
-	if asJSON(c, groups) {
-		return drawn(c, log, runs...)
-	}
-	fmt.Fprint(c.App.Writer, "Means over runs with 95 % confidence intervals. Times in seconds.\n\n")
-	titles := ""
-	for _, g := range groups {
-		policy := strings.ReplaceAll(g.Policy, "|", "¦")
-		titles += fmt.Sprintf("|%s on %s, %s", policy, g.Runtime, term.Plural(len(g.Runs), "run"))
-	}
-	columns.List(c.App.Writer, metricNames, 0, titles, func(name string) []any {
-		row := []any{name}
-		for _, g := range groups {
-			text := "-"
-			if i, ok := g.Metrics[name]; ok {
-				text = i.String()
-			}
-			row = append(row, text)
-		}
-		return row
-	})
-	fmt.Fprintln(c.App.Writer, tables.SlowdownNote)
 	return drawn(c, log, runs...)
 }
 
@@ -213,20 +172,12 @@ func drawn(c *cli.Context, log *sqlite.DB, runs ...measuredRun) error {
 
 // drawnMetrics draws the metrics of runs that are chosen.
 func drawnMetrics(c *cli.Context, runs []measuredRun, of tables.Choice) error {
-	groups, known := repeated(runs)
-	for _, metric := range of.Metrics {
-		if !slices.Contains(known, metric) {
-			return exit.Usagef("report: no run has metric %q: there are %s", metric,
-				strings.Join(slices.Sorted(slices.Values(known)), ", "))
-		}
+	cells, names := groupedRuns(runs), []string{}
+	if _, err := tables.Tables(cells, of.Metrics, ""); err != nil {
+		return exit.Usagef("report: %w", err)
 	}
-	var names []string
 	for _, m := range runs[:min(len(runs), 4)] {
 		names = append(names, m.info.Name)
-	}
-	var cells []*results.Cell
-	for _, g := range groups {
-		cells = append(cells, g.cell)
 	}
 	return drawChosen(c, strings.Join(names, " "), cells, of)
 }

@@ -125,8 +125,9 @@ var idles = []idle{
 	{"report", []string{"metrics", "x", "against", "title"}, with("save", "html", "markdown", "study"),
 		"pages and short files have all metrics"},
 	{"report", []string{"x", "title"}, without("out"), "it is of figures, which --out DIR draws"},
-	{"report", []string{"metrics"}, func(g given) bool { return !g.has("out") && !ofResults(g.Context) },
-		"of runs it chooses figures, which --out DIR draws"},
+	{"report", []string{"metrics"}, func(g given) bool {
+		return !g.has("out") && g.NArg() == 1 && !ofResults(g.Context)
+	}, "of one run it chooses figures, which --out DIR draws"},
 	{"report compare", []string{"dir"}, func(g given) bool {
 		return ofResults(g.Context) && g.String("dir") != os.Getenv("GANTRY_DIR") // that holds for all commands alike
 	}, "files of results are read, and no log"},

@@ -38,8 +38,8 @@ compare take in place of results (docs/experiments.md).
 RUN is a run of the log. Of the workflows that count (without warm_up and cool_down of the workload) it prints wait,
 makespan, response, slowdown (response over the critical path at speed 1) and schedule length ratio; of the system its
 utilisation, the number of workflows in it, and its stability by Wieland's test and by the mean Lyapunov drift. --out
-draws timeline, utilisation, slowdown, workflows in the system and shares of tenants over time. Several runs: means with
-95 % confidence intervals. Runs of one policy on one runtime count as repetitions.
+draws timeline, utilisation, slowdown, workflows in the system and shares of tenants over time. Several runs: the table
+of an experiment. Runs of one policy on one runtime count as repetitions.
 
    gantry report RUN --out figures
    gantry report RUN RUN RUN
@@ -54,7 +54,7 @@ Exit codes: 0 printed, 2 wrong command line, 3 no such results or run, 4 the fig
 		Flags: []cli.Flag{dirFlag(),
 			&cli.StringFlag{Name: "out", Usage: "draw the figures into `DIR`"},
 			&cli.StringFlag{Name: "metrics", Aliases: []string{"metric"}, Usage: "print and draw these `METRICS`, " +
-				"separated by commas; of runs: draw them"},
+				"separated by commas; of one run: draw them"},
 			&cli.StringFlag{Name: "x", Usage: "draw metrics against `PARAMETER`, such as utilisation, " +
 				"workload.arrivals.rate or policy (default: the first that takes several values)"},
 			&cli.StringFlag{Name: "against", Usage: "results: print and draw the differences to `POLICY`"},
@@ -119,11 +119,7 @@ func reportResults(c *cli.Context, path string) error {
 		return exit.With(exit.Input, err)
 	}
 	of, chosen := choice(c)
-	rows, err := tables.Tables(set.Cells, of.Metrics, of.Against)
-	if err != nil {
-		return exit.Usagef("%s: %w", path, err)
-	}
-	if err := printTables(c, set, rows, of.Against); err != nil {
+	if err := printTables(c, set, of.Metrics, of.Against); err != nil {
 		return err
 	}
 	switch {
@@ -137,7 +133,11 @@ func reportResults(c *cli.Context, path string) error {
 }
 
 // printTables prints the tables of an experiment, its searches included.
-func printTables(c *cli.Context, set *results.Set, rows []tables.Table, against string) error {
+func printTables(c *cli.Context, set *results.Set, metrics []string, against string) error {
+	rows, err := tables.Tables(set.Cells, metrics, against)
+	if err != nil {
+		return exit.Usagef("%s: %w", set.Name, err)
+	}
 	if c.Bool("json") {
 		term.PrintJSON(c.App.Writer, map[string]any{"experiment": set.Name, "title": set.Title, "source": set.Source,
 			"version": set.Version, "against": against, "tables": rows, "searches": set.Searches})
