@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -19,47 +20,30 @@ import (
 )
 
 // completeWord is the hidden first argument by which the shells' scripts ask for completions. The words of the command
-// line follow, the last of them is being typed. The answer is a line for each candidate, with its meaning after a tab,
-// or filesLine.
-const (
-	completeWord = "__complete"
-	filesLine    = ":files"
-)
+// line follow, the last of them is being typed. The answer is a line for each candidate, with its meaning after a tab;
+// where there is none the shell offers files.
+const completeWord = "__complete"
 
 // shells have the scripts of gantry completion; they ask gantry itself.
 var shells = map[string]string{
 	"bash": `_gantry() {
-    local IFS=$'\n' found
-    found=($("${COMP_WORDS[0]}" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
-    if [[ ${found[0]-} == :files ]]; then
-        compopt -o filenames 2>/dev/null
-        COMPREPLY=($(compgen -f -- "${COMP_WORDS[COMP_CWORD]}"))
-    else
-        COMPREPLY=("${found[@]%%$'\t'*}")
-    fi
+    local IFS=$'\n'
+    COMPREPLY=($("${COMP_WORDS[0]}" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null | cut -f1))
 }
-complete -F _gantry gantry
+complete -o default -F _gantry gantry
 `,
 	"zsh": `#compdef gantry
 _gantry() {
     local -a found
     found=("${(@f)$("${words[1]}" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-    if [[ ${found[1]} == :files ]]; then
-        _files
-    else
-        compadd -- "${(@)found%%$'\t'*}"
-    fi
+    [[ -n ${found[1]} ]] && compadd -- "${(@)found%%$'\t'*}" || _files
 }
 compdef _gantry gantry
 `,
 	"fish": `function __gantry_complete
     set -l words (commandline -opc)
     set -l found ($words[1] __complete $words[2..-1] (commandline -ct) 2>/dev/null)
-    if test "$found[1]" = ":files"
-        __fish_complete_path (commandline -ct)
-    else
-        printf '%s\n' $found
-    end
+    test -n "$found"; and printf '%s\n' $found; or __fish_complete_path (commandline -ct)
 end
 complete -c gantry -f -a '(__gantry_complete)'
 `,
@@ -103,10 +87,7 @@ func complete(app *cli.App, words []string) {
 		found = completeCommand(app, command, words[1:len(words)-1], last)
 	}
 	for _, t := range found {
-		switch {
-		case t.name == filesLine:
-			fmt.Fprintln(app.Writer, filesLine)
-		case strings.HasPrefix(t.name, last):
+		if strings.HasPrefix(t.name, last) {
 			fmt.Fprintf(term.Unfolded(app.Writer), "%s\t%s\n", t.name, t.meaning)
 		}
 	}
@@ -124,13 +105,8 @@ func commandTerms(app *cli.App, aliases bool) []entry {
 	return terms
 }
 
-var files = []entry{{name: filesLine}}
-
 func completeCommand(app *cli.App, command *cli.Command, before []string, last string) []entry {
-	dir, runs := "gantry-runs", 0
-	if env := os.Getenv("GANTRY_DIR"); env != "" {
-		dir = env
-	}
+	dir, runs := cmp.Or(os.Getenv("GANTRY_DIR"), "gantry-runs"), 0
 	var waiting cli.Flag // for its value
 	for _, w := range before {
 		switch {
@@ -151,24 +127,17 @@ func completeCommand(app *cli.App, command *cli.Command, before []string, last s
 	case strings.HasPrefix(last, "-"):
 		return optionNames(command)
 	}
-	switch command.Name {
-	case "help":
+	switch arguments := command.ArgsUsage; {
+	case command.Name == "help":
 		return commandTerms(app, true)
-	case "completion":
+	case command.Name == "completion":
 		return []entry{{name: "bash"}, {name: "zsh"}, {name: "fish"}}
-	case "explain", "logs", "shell":
-		if runs > 0 {
-			return taskNames(dir, before[len(before)-1])
-		}
+	case strings.HasSuffix(arguments, "TASK") && runs > 0:
+		return taskNames(dir, before[len(before)-1])
+	case strings.Contains(arguments, "RUN"):
 		return runNames(dir)
-	case "show", "resume", "export", "clean", "rm":
-		return runNames(dir)
-	case "report", "compare":
-		return append(runNames(dir), files...)
-	case "ls", "policies", "doctor", "version", "serve", "queue", "wait", "cancel", "drain", "node", "policy":
-		return nil
 	}
-	return files
+	return nil
 }
 
 func valueFlag(c *cli.Command, name string) cli.Flag {
@@ -219,8 +188,6 @@ func flagValues(flag, dir string) []entry {
 		return words(session.RuntimeNames(session.RealTime)...)
 	case "preempt":
 		return words("freeze", "restart")
-	case "cluster", "inputs", "dir", "output", "o", "out", "log":
-		return files
 	}
 	return nil
 }
