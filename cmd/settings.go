@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -42,12 +43,8 @@ func readSettings(c *cli.Context) (*session.Settings, error) {
 	if _, err := session.RetryRules(s.Retries); err != nil {
 		return nil, exit.With(exit.Usage, err)
 	}
-	for _, dir := range c.StringSlice("cdi-dir") {
-		dir, err := filepath.Abs(dir)
-		if err != nil {
-			return nil, exit.With(exit.Host, err)
-		}
-		s.CDI = append(s.CDI, dir)
+	if err := gather(c, "cdi-dir", exit.Host, filepath.Abs, &s.CDI); err != nil {
+		return nil, err
 	}
 	cluster, err := readCluster(c.String("cluster"), s.CDI)
 	if err != nil {
@@ -101,26 +98,16 @@ func readGiven(c *cli.Context, s *session.Settings) (err error) {
 		env = append(env, text)
 	}
 	s.Env = executor.MergeEnv(nil, env)
-	for _, text := range c.StringSlice("mount") {
+	mount := func(text string) (string, error) {
 		m, err := session.MountOf(text)
 		if err != nil {
-			return exit.Inputf("--mount %s: %w", text, err)
+			err = fmt.Errorf("%s: %w", text, err)
 		}
-		s.Mounts = append(s.Mounts, m)
+		return m, err
 	}
-	for _, rule := range c.StringSlice("network") {
-		if err := executor.CheckNetwork(rule); err != nil {
-			return exit.Usagef("--network %w", err)
-		}
-		s.Networks = append(s.Networks, rule)
-	}
-	for _, text := range c.StringSlice("secret") {
-		if text, err = session.SecretOf(text); err != nil {
-			return err
-		}
-		s.Secrets = append(s.Secrets, text)
-	}
-	if err := s.Targets(); err != nil {
+	if err := cmp.Or(gather(c, "mount", exit.Input, mount, &s.Mounts),
+		gather(c, "network", exit.Usage, checked(executor.CheckNetwork), &s.Networks),
+		gather(c, "secret", exit.Usage, session.SecretOf, &s.Secrets), s.Targets()); err != nil {
 		return err
 	}
 	if s.Shell = c.String("shell"); c.IsSet("shell") {
@@ -130,6 +117,23 @@ func readGiven(c *cli.Context, s *session.Settings) (err error) {
 	}
 	_, err = s.SecretValues()
 	return err
+}
+
+// gather reads the values of an option that may be repeated. An error has the code, unless it has one.
+func gather(c *cli.Context, name string, code int, read func(string) (string, error), to *[]string) error {
+	for _, text := range c.StringSlice(name) {
+		value, err := read(text)
+		if err != nil {
+			return exit.Or(code, fmt.Errorf("--%s %w", name, err))
+		}
+		*to = append(*to, value)
+	}
+	return nil
+}
+
+// checked reads a text that stays as it is.
+func checked(check func(string) error) func(string) (string, error) {
+	return func(text string) (string, error) { return text, check(text) }
 }
 
 // variable completes an environment variable. The error does not repeat the value.
@@ -264,13 +268,9 @@ func readAs(c *cli.Context, s *session.Settings, in *session.Inputs) (err error)
 	}
 	if c.IsSet("catalog") {
 		s.Catalogs = nil
-		for _, path := range c.StringSlice("catalog") {
-			path, err := filepath.Abs(path)
-			if err != nil {
-				return exit.With(exit.Input, err)
-			}
-			s.Catalogs = append(s.Catalogs, path)
-		}
+	}
+	if err := gather(c, "catalog", exit.Input, filepath.Abs, &s.Catalogs); err != nil {
+		return err
 	}
 	if c.IsSet("results") {
 		s.Results = c.StringSlice("results")
@@ -379,17 +379,6 @@ func readTokens(c *cli.Context, s *session.Settings) error {
 			return exit.Usagef("--resource: a run has at most %d of them", planner.MostTokens)
 		}
 	}
-	for _, rule := range c.StringSlice("need") {
-		if err := executor.CheckNeeds(rule); err != nil {
-			return exit.Usagef("--need %w", err)
-		}
-		s.Needs = append(s.Needs, rule)
-	}
-	for _, rule := range c.StringSlice("gpus") {
-		if err := executor.CheckGPUs(rule); err != nil {
-			return exit.Usagef("--gpus %w", err)
-		}
-		s.GPUs = append(s.GPUs, rule)
-	}
-	return nil
+	return cmp.Or(gather(c, "need", exit.Usage, checked(executor.CheckNeeds), &s.Needs),
+		gather(c, "gpus", exit.Usage, checked(executor.CheckGPUs), &s.GPUs))
 }

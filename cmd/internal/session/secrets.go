@@ -21,8 +21,7 @@ import (
 func SecretOf(text string) (string, error) {
 	name, file, ok := strings.Cut(text, "=")
 	if !secretName.MatchString(name) {
-		return "", exit.Usagef("--secret %q: a name has letters, digits, _, - and ., and does not begin "+
-			"with a dot", name)
+		return "", fmt.Errorf("%q: a name has letters, digits, _, - and ., and does not begin with a dot", name)
 	}
 	if !ok {
 		return name, nil
