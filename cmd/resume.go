@@ -44,13 +44,6 @@ input, 4 host or Docker not usable, 6 internal error, 75 another gantry holds th
 			if c.NArg() > 1 {
 				return exit.Usagef("resume: name one run")
 			}
-			for _, flag := range []string{"inputs", "catalog", "site", "define", "enforce-walltime",
-				"container-mounts", "repair", "results"} {
-				if c.IsSet(flag) && c.String("with") == "" {
-					return exit.Usagef("--%s: it says how a corrected workflow is read: name that with --with FILE",
-						flag)
-				}
-			}
 			s := newSession(c, nil, "")
 			defer s.Close()
 			return s.Continue(c.Context, c.Args().First(), c.String("with"))

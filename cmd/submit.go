@@ -307,9 +307,6 @@ func locate(ctx context.Context, sub *executor.Submission) (missing []stage.Miss
 }
 
 func submit(c *cli.Context, cl *api.Client) error {
-	if err := checkTaskFlags(c); err != nil {
-		return err
-	}
 	about, err := cl.About(c.Context)
 	if err != nil {
 		return err

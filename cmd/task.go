@@ -46,25 +46,6 @@ func taskFlags() []cli.Flag {
 	}
 }
 
-// checkTaskFlags refuses flags without effect.
-func checkTaskFlags(c *cli.Context) error {
-	if c.IsSet("task") {
-		for _, name := range []string{"name", "inputs", "catalog", "site", "define", "repair", "reject-late", "results",
-			"checkpoint", "preempt", "shell", "enforce-walltime", "container-mounts", "max-input"} {
-			if c.IsSet(name) {
-				return exit.Usagef("--%s is about workflows: leave it out with --task", name)
-			}
-		}
-		return nil
-	}
-	for _, f := range taskFlags() {
-		if name := f.Names()[0]; c.IsSet(name) {
-			return exit.Usagef("--%s is about a single task: name that with --task", name)
-		}
-	}
-	return nil
-}
-
 // dependencies reads ID, ID:ended and ID:failed.
 func dependencies(all []string) (out []api.Dependency, err error) {
 	for _, text := range all {
