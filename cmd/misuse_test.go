@@ -40,7 +40,6 @@ func TestMisuseIsRefusedWithWhatToDo(t *testing.T) {
 		{exitUsage, "--map-time is \"5\"", []string{"generate", "mapreduce", "-n", "5", "--map-time", "5"}},
 		{exitUsage, "give a whole number from 0", []string{"generate", "--seed=-1", "montage"}},
 		{exitUsage, "--held-out -1: give a number from 0", []string{"predict", "train", home, "--held-out=-1"}},
-		{exitUsage, "--latest 0: give a number from 1", []string{"predict", "train", home, "--latest=0"}},
 		{exitUsage, "--port 99999: give a number from 0 to 65535",
 			[]string{"run", home, "--runtime=null", "--watch", "--port=99999", montage}},
 		{exitUsage, "--port -1: give a number", []string{"watch", home, "--port=-1", "n"}},

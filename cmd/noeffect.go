@@ -94,7 +94,7 @@ var idles = []idle{
 	{"doctor", []string{"slurm", "slurm-job", "shared", "node-runtime"}, func(g given) bool {
 		return !session.OnNodes(g.String("runtime"))
 	}, "it is for --runtime slurm"},
-	{"predict", []string{"model", "method", "held-out", "small", "log", "trace", "runtime", "latest", "no-keep"},
+	{"predict", []string{"model", "held-out", "small", "log", "trace", "runtime"},
 		func(g given) bool { return slices.Contains([]string{"ls", "show"}, g.Args().First()) }, "nothing is learned"},
 	{"submit", strings.Fields("name inputs catalog site define repair reject-late results checkpoint preempt shell " +
 		"enforce-walltime container-mounts max-input"), with("task"), "it is about workflows, and --task is one task"},

@@ -67,8 +67,6 @@ Exit codes: 0 trained or listed, 2 wrong command line, 3 no log, no such model, 
 cannot be read or written.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.StringFlag{Name: "model", Value: "default", Usage: "`NAME` of the model"},
-			&cli.StringFlag{Name: "method", Value: string(predict.Auto),
-				Usage: "`METHOD`: auto (the best for each task type), declared, history, line or ridge"},
 			&cli.IntFlag{Name: "held-out", Usage: "evaluate on the `N` latest runs (default: a fifth of the runs)"},
 			&cli.StringSliceFlag{Name: "small", Usage: "learn from `RUN` alone, a run of a sample of the input, to " +
 				"predict the whole; repeat it for further samples"},
@@ -81,8 +79,6 @@ cannot be read or written.`,
 				"any format, such as trace.txt of Nextflow, or a directory of such files"},
 			&cli.StringFlag{Name: "runtime", Usage: "learn from runs on `RUNTIME`, one of " +
 				strings.Join(session.RuntimeNames(session.AnyRuntime), ", ") + " (default: that of the latest run)"},
-			&cli.IntFlag{Name: "latest", Value: 1000, Usage: "use only the `N` latest measurements of each task type"},
-			&cli.BoolFlag{Name: "no-keep", Usage: "train and evaluate, keep nothing"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
 		Action: func(c *cli.Context) error {
@@ -104,18 +100,10 @@ cannot be read or written.`,
 
 // trainModel trains, and predicts the whole that the arguments name, if any.
 func trainModel(c *cli.Context, of []string) error {
-	method, err := predict.ParseMethod(c.String("method"))
-	if err == nil && method == predict.ByDeclared {
-		err = errors.New("declared runtimes need no training: say --estimator declared")
-	}
 	name := c.String("model")
 	switch {
-	case err != nil:
-		return exit.Usagef("--method: %w", err)
 	case name != executor.EscapeName(name):
 		return exit.Usagef("--model %s: letters, digits, _, - and . only", name)
-	case of != nil && c.Bool("no-keep"):
-		return exit.Usagef("--no-keep: the whole is predicted with a model of the log; leave it out")
 	case of == nil && (c.IsSet("policies") || c.IsSet("nodes")):
 		return exit.Usagef("--policies and --nodes are for the whole: name runs of samples with --small, and its " +
 			"workflow")
@@ -136,7 +124,7 @@ func trainModel(c *cli.Context, of []string) error {
 			held, term.Plural(len(runs), "run"))
 	}
 	split := len(runs) - held
-	m := &sqlite.TrainedModel{Name: name, Method: method, Created: time.Now(), Gantry: release.Build(),
+	m := &sqlite.TrainedModel{Name: name, Method: predict.Auto, Created: time.Now(), Gantry: release.Build(),
 		Runtime: runs[0].Runtime, TimeScale: runs[0].TimeScale,
 		SizeScale: runs[0].SizeScale, LeftOut: left, Runs: []string{}, HeldOut: []string{},
 		Scores: []predict.Score{}}
@@ -145,17 +133,15 @@ func trainModel(c *cli.Context, of []string) error {
 	}
 	m.HeldOut = append(m.HeldOut, m.Runs[split:]...)
 	if held > 0 {
-		m.Scores = predict.Fit(samplesOf(runs[:split], c.Int("latest"))).Evaluate(samplesOf(runs[split:], 0))
+		m.Scores = predict.Fit(samplesOf(runs[:split], mostSamples)).Evaluate(samplesOf(runs[split:], 0))
 	}
-	all := samplesOf(runs, c.Int("latest"))
+	all := samplesOf(runs, mostSamples)
 	for why, n := range predict.Doubts(all) {
 		left[why] += n
 	}
-	m.Samples, m.Model = len(all), predict.Fit(all).Model(method)
-	if !c.Bool("no-keep") {
-		if err := storeModel(c, m); err != nil {
-			return err
-		}
+	m.Samples, m.Model = len(all), predict.Fit(all).Model(m.Method)
+	if err := storeModel(c, m); err != nil {
+		return err
 	}
 	var whole []expected
 	if of != nil {
@@ -171,11 +157,7 @@ func trainModel(c *cli.Context, of []string) error {
 	}
 	printModel(c, m)
 	printChoices(c, whole)
-	if c.Bool("no-keep") {
-		fmt.Fprintln(c.App.Writer, "Not kept.")
-	} else {
-		fmt.Fprintf(c.App.Writer, "Kept as %s: gantry run --estimator trained:%s plans with it.\n", m.Reference(), name)
-	}
+	fmt.Fprintf(c.App.Writer, "Kept as %s: gantry run --estimator trained:%s plans with it.\n", m.Reference(), name)
 	return nil
 }
 
@@ -266,18 +248,12 @@ func printChoices(c *cli.Context, of []expected) {
 
 // storeModel keeps a model in the log.
 func storeModel(c *cli.Context, m *sqlite.TrainedModel) error {
-	if err := os.MkdirAll(c.String("dir"), 0o755); err != nil {
-		return exit.With(exit.Host, err)
+	s := session.New(nil, session.Options{Home: homeOf(c)})
+	defer s.Close()
+	if err := s.OpenLog(sqlite.Durable); err != nil {
+		return err
 	}
-	db, err := sqlite.Open(filepath.Join(c.String("dir"), sqlite.FileName), sqlite.Durable)
-	if err != nil {
-		return exit.With(exit.Host, err)
-	}
-	defer db.Close()
-	if err := db.KeepModel(c.Context, m); err != nil {
-		return exit.With(exit.Host, err)
-	}
-	return nil
+	return exit.Or(exit.Host, s.DB.KeepModel(c.Context, m))
 }
 
 // trainingRuns reads the runs of the logs that go together: by time, on the runtime and at the scales of the latest
@@ -410,6 +386,9 @@ func readTraining(ctx context.Context, path, runtime string) ([]sqlite.TrainingR
 	runs, err := db.Training(ctx, runtime)
 	return runs, session.LogError(err)
 }
+
+// mostSamples bounds the measurements of each task type that a model is trained on: the latest.
+const mostSamples = 1000
 
 // samplesOf joins the samples of runs, of each kind at most the given number of latest ones; 0 is all.
 func samplesOf(runs []sqlite.TrainingRun, latest int) (out []predict.Sample) {

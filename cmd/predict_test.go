@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"gantry/cmd/internal/session"
-	"gantry/sqlite"
 )
 
 // growing is a workflow whose tasks really take 1 s and 2 s for each MB that they read, on nodes of speed 1, by its
@@ -93,10 +92,6 @@ func TestAModelIsTrainedOnRunsKeptAndPlannedWith(t *testing.T) {
 	if again := training(t, home); again.Version != 2 || len(again.HeldOut) != 1 {
 		t.Errorf("again: %+v", again)
 	}
-	if unkept := training(t, home, "--no-keep"); unkept.Version != 0 ||
-		one[int](t, home, "SELECT count(*) FROM models") != 2 {
-		t.Error("--no-keep keeps it")
-	}
 	expect(t, exitOK, []string{"default@2", "default@1", "auto"}, "predict", "ls", "--dir", home)
 	expect(t, exitOK, []string{"default@1", "r0, r1, r2, r3, r4", "grow", "declared", "1/speed"}, "predict", "show",
 		"default@1", "--dir", home)
@@ -133,11 +128,7 @@ func TestAModelIsTrainedOnRunsKeptAndPlannedWith(t *testing.T) {
 		t.Errorf("the run keeps estimator %q", was)
 	}
 	// Its page has its plans, made with the model of that log.
-	db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.ReadOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := logIn(t, home)
 	x, err := session.NewRehearsal(db, []string{"cpp"}).More(t.Context(), "")
 	if err != nil || x.PlanNote != "" || x.OtherNote != "" || len(x.Others) != 2 {
 		t.Errorf("the page of a run with a trained model: %+v, %v", x, err)
@@ -196,7 +187,6 @@ func TestTheWholeIsPredictedByPolicyAndNodes(t *testing.T) {
 		"give numbers from 1":          {"--nodes", "0", filepath.Join(dir, "g.dax")},
 		"under nope on 1 node":         {"--policies", "nope", "--", "--runtime", "null", filepath.Join(dir, "g.dax")},
 		"are for the whole":            {"--policies", "cpp"},
-		"with a model of the log":      {"--no-keep", filepath.Join(dir, "g.dax")},
 		"gantry run has no option --x": {"--", "--x", filepath.Join(dir, "g.dax")},
 	} {
 		expect(t, exitUsage, []string{said}, append(learn, args...)...)
@@ -219,15 +209,15 @@ func TestModelsLearnFromSeveralLogs(t *testing.T) {
 	if m := training(t, homes[0], "--log", other); len(m.Runs) != 1 || m.Runs[0] != "scaled" {
 		t.Errorf("with a latest run at another scale: %v", m.Runs)
 	}
-	if m := training(t, homes[1], "--log", filepath.Join(homes[0], "gantry.sqlite"), "--latest", "15", "--held-out",
-		"0"); len(m.Runs) != 1 {
+	m := training(t, homes[1], "--log", filepath.Join(homes[0], "gantry.sqlite"), "--held-out", "0")
+	if len(m.Runs) != 1 {
 		t.Errorf("the latest run is of the other log: %v", m.Runs)
 	}
 	expect(t, exitOK, nil, "simulate", "--name", "last", "--cluster", filepath.Join(dir, "c.yaml"),
 		filepath.Join(dir, "w.yaml"), "--quiet", "--dir", homes[0])
-	m := training(t, homes[0], "--log", other, "--latest", "50")
-	if want := "r0 " + other + ":r1 last"; strings.Join(m.Runs, " ") != want || m.Samples != 53 {
-		t.Errorf("%d samples of %v, want 53 of %s", m.Samples, m.Runs, want)
+	m = training(t, homes[0], "--log", other)
+	if want := "r0 " + other + ":r1 last"; strings.Join(m.Runs, " ") != want || m.Samples != 63 {
+		t.Errorf("%d samples of %v, want 63 of %s", m.Samples, m.Runs, want)
 	}
 	expect(t, exitInput, []string{"no log"}, "predict", "--log", filepath.Join(homes[0], "none.sqlite"), "--dir",
 		homes[0])
@@ -242,8 +232,6 @@ func TestPredictSaysWhatItCannot(t *testing.T) {
 	expect(t, exitOK, nil, simulate...)
 	expect(t, exitInput, []string{"no models"}, append(simulate, "--estimator", "trained")...)
 	expect(t, exitInput, []string{"nothing to learn from"}, "predict", "--runtime", "docker", "--dir", home)
-	expect(t, exitUsage, []string{"choose one of auto"}, "predict", "--method", "forest", "--dir", home)
-	expect(t, exitUsage, []string{"--estimator declared"}, "predict", "--method", "declared", "--dir", home)
 	expect(t, exitUsage, []string{"of 1 run to learn from one at least"}, "predict", "--held-out", "1", "--dir", home)
 	expect(t, exitUsage, []string{"write gantry predict train, ls or show MODEL"}, "predict", "shwo", "--dir", home)
 	expect(t, exitUsage, []string{"letters"}, "predict", "--model", "a b", "--dir", home)
@@ -275,8 +263,8 @@ func TestMemoryIsPredicted(t *testing.T) {
 	home := filepath.Join(c.dir, "runs")
 	expect(t, exitOK, []string{"38 attempts of 2 runs", "2 that did not end well"}, "predict", "--dir", home)
 	names := strings.Fields(one[string](t, home, "SELECT group_concat(name, ' ') FROM runs"))
-	expect(t, exitOK, []string{"19 attempts of 1 run ", "1 that did not end well"}, "predict", "--no-keep", "--small",
-		names[0], "--dir", home)
+	expect(t, exitOK, []string{"19 attempts of 1 run ", "1 that did not end well"}, "predict", "--small", names[0],
+		"--dir", home)
 	expect(t, exitInput, []string{"--small other: the log has no such run"}, "predict", "--small", "other", "--dir",
 		home)
 	expect(t, exitOK, []string{"GB·h held", "of it (", "1 attempt ran out of it"}, "show", names[0], "--dir", home)
@@ -318,14 +306,16 @@ func TestAResumedRunKeepsItsModel(t *testing.T) {
 	needsOCI(t)
 	needsTask(t)
 	beside(t)
-	home := t.TempDir()
+	c := cliTest{t, t.TempDir()}
+	home := filepath.Join(c.dir, "runs")
 	dax := `<adag version="2.1" name="q"><job id="a" name="work" runtime="1.5"/><job id="b" name="work" runtime="0.2"/>
 		<child ref="b"><parent ref="a"/></child></adag>`
 	dir := writeFiles(t, map[string]string{"q.dax": dax, "c.yaml": "nodes: [{name: n, cores: 1, memory: 500MB}]\n"})
 	run := []string{"run", "--runtime", "oci", "--quiet", "--dir", home, "--cluster", filepath.Join(dir, "c.yaml"),
 		filepath.Join(dir, "q.dax")}
 	expect(t, exitOK, nil, run...)
-	training(t, home, "--method", "history")
+	c.sql("UPDATE attempts SET ran_ns = 5e9") // unlike what is declared
+	training(t, home)
 	// Ctrl-C before a has ended: b is left.
 	cmd := gantryProcess(t, append(run, "--name", "again", "--estimator", "trained")...)
 	if err := cmd.Start(); err != nil {
@@ -338,7 +328,7 @@ func TestAResumedRunKeepsItsModel(t *testing.T) {
 	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != exitInterrupted {
 		t.Fatal(cmd.ProcessState)
 	}
-	training(t, home, "--method", "history") // a newer one of more samples, which the resumed run must not take
+	training(t, home) // a newer one of more samples, which the resumed run must not take
 	expect(t, exitOK, nil, "resume", "again", "--quiet", "--dir", home)
 	if n := one[int](t, home, "SELECT count(*) FROM v_estimates WHERE run = 'again' AND source = 'trained' AND "+
 		"samples = 2"); n != 2 {

@@ -172,7 +172,7 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 		{usage, []string{"doctor", "--runtime=oci"}, "--runtime slurm",
 			[]string{"--slurm=-n1", "--slurm-job=1", "--shared=.", "--node-runtime=oci"}},
 		{usage, []string{"predict", "ls", dir}, "nothing is learned", []string{"--held-out=2", "--model=m"}},
-		{usage, []string{"predict", "show", dir, "m"}, "nothing is learned", []string{"--no-keep", "--latest=5"}},
+		{usage, []string{"predict", "show", dir, "m"}, "nothing is learned", []string{"--small=x"}},
 		{usage, []string{"queue", dir, "--tenants"}, "lists no submissions", []string{"--all"}},
 		{usage, []string{"node", dir}, "goes with set", []string{"--cores=1", "--memory=1GB"}},
 		{usage, []string{"node", dir, "drain", "n"}, "goes with set", []string{"--cores=1"}},

@@ -2,11 +2,9 @@ package predict
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -28,18 +26,6 @@ const (
 
 // Methods lists all methods, the simplest first after the default.
 func Methods() []Method { return []Method{Auto, ByDeclared, ByHistory, ByLine, ByRidge} }
-
-// ParseMethod reads the name of a method.
-func ParseMethod(name string) (Method, error) {
-	if m := Method(name); slices.Contains(Methods(), m) {
-		return m, nil
-	}
-	names := make([]string, len(Methods()))
-	for i, m := range Methods() {
-		names[i] = string(m)
-	}
-	return "", fmt.Errorf("method %q is not known: choose one of %s", name, strings.Join(names, ", "))
-}
 
 const (
 	minRidge   = 16  // samples of a kind, from which on ridge regression is tried, and all errors are cross-validated
