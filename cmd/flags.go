@@ -103,8 +103,8 @@ func planFlags() []cli.Flag {
 func readingFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.IntFlag{Name: "count", Usage: "take only the first `N` workflows to arrive"},
-		&cli.StringFlag{Name: "repetition", Value: "1", Usage: "draw repetition `N` of a workload file, from 1; or " +
-			"a range A..B, or all: one run each"},
+		&cli.IntFlag{Name: "repetition", Value: 1, Usage: "draw repetition `N` of a workload file, from 1 (gantry " +
+			"experiment runs all)"},
 		&cli.BoolFlag{Name: "fail-fast", Usage: "stop the run at the first task that fails for good (default: " +
 			"independent branches continue)"},
 	}, shared("inputs catalog site enforce-walltime checkpoint preempt repair max-input define json")...)

@@ -47,8 +47,7 @@ of --outputs are results. Options are those of gantry run, and so are its exit c
 			if err != nil {
 				return err
 			}
-			_, err = beginOne(c, set, sqlite.Durable, 1, c.String("name"), w)
-			return err
+			return begin(c, set, sqlite.Durable, c.String("name"), w)
 		},
 	}
 }

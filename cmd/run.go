@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -69,7 +68,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			if ofCommand(c) {
 				return runSingle(c, set)
 			}
-			return begin(c, set, sqlite.Durable)
+			return begin(c, set, sqlite.Durable, c.String("name"), nil)
 		},
 	}
 }
@@ -154,73 +153,16 @@ func enter(c *cli.Context) (*session.Settings, error) {
 	return set, session.Enter(set.Runtime)
 }
 
-// begin makes a new run and drives it; or several, one after the other, a repetition each.
-func begin(c *cli.Context, set *session.Settings, mode sqlite.Mode) error {
-	first, last, err := repetitionRange(c.String("repetition"))
-	if err != nil {
-		return exit.With(exit.Usage, err)
-	}
-	name := c.String("name")
-	if first == last {
-		_, err = beginOne(c, set, mode, first, name, nil)
-		return err
-	}
-	if name == "" {
-		name = session.NewName()
-	}
-	var names []string
-	var failed error
-	for k := first; last == 0 || k <= last; k++ {
-		of, err := beginOne(c, set, mode, k, fmt.Sprintf("%s-%d", name, k), nil)
-		// the others may do better
-		if exit.CodeOf(err) == exit.TasksFailed {
-			failed = err
-		} else if err != nil {
-			return err
-		}
-		names = append(names, fmt.Sprintf("%s-%d", name, k))
-		last = cmp.Or(last, of)
-	}
-	if len(names) > 1 && !c.Bool("no-log") && !c.Bool("quiet") {
-		fmt.Fprintln(c.App.Writer)
-		report := func(c *cli.Context, db *sqlite.DB) error { return reportRuns(c, db, names) }
-		if err := onLog(report)(c); err != nil {
-			return err
-		}
-	}
-	return failed
-}
-
-// repetitionRange reads "3", "2..5" or "all", whose last is 0.
-func repetitionRange(text string) (first, last int, err error) {
-	if text == "all" {
-		return 1, 0, nil
-	}
-	low, high, ok := strings.Cut(text, "..")
-	if !ok {
-		high = low
-	}
-	first, err = strconv.Atoi(low)
-	last, err2 := strconv.Atoi(high)
-	if err != nil || err2 != nil || first < 1 || last < first {
-		return 0, 0, fmt.Errorf("--repetition %s: give a number from 1 on, a range such as 1..3, or all", text)
-	}
-	return first, last, nil
-}
-
-// beginOne makes the run of one repetition, and returns how many the workload stands for.
-func beginOne(c *cli.Context, given *session.Settings, mode sqlite.Mode, repetition int, name string,
-	single *trace.Workflow) (of int, err error) {
-	whole := *given
-	set := &whole
-	set.Repetition = repetition
+// begin makes a new run and drives it: of a workflow that the command line makes up, if there is one.
+func begin(c *cli.Context, set *session.Settings, mode sqlite.Mode, name string, single *trace.Workflow) error {
+	set.Repetition = c.Int("repetition")
 	s := newSession(c, set, name)
 	defer s.Close()
 	d, err := s.Begin(c.Context, mode, &session.Inputs{Paths: c.Args().Slice(), Single: single})
 	if d != nil {
 		printDry(c, d)
 	}
-	return s.Repetitions(), err
+	return err
 }
 
 // newSession makes a run as a command line asks for it.
@@ -233,7 +175,6 @@ func sessionOptions(c *cli.Context, name string) session.Options {
 		Predict: !c.Bool("no-prediction"), NoLog: c.Bool("no-log"), Page: pageOf(c), Ended: printOutcome(c),
 		ReadAs: func(set *session.Settings, in *session.Inputs) error {
 			in.Preempt = func(subs []executor.Submission) error { return preemption(c, subs) }
-			in.All = c.String("repetition") == "all"
 			return readAs(c, set, in)
 		}, SlurmJob: c.String("slurm-job"), Dry: c.Bool("dry-run"),
 		Cluster: c.IsSet("cluster"), Starts: c.IsSet("starts"), Change: changing(c),

@@ -89,7 +89,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			if err := readEstimates(c, set, usual); err != nil {
 				return err
 			}
-			return begin(c, set, sqlite.Bulk)
+			return begin(c, set, sqlite.Bulk, c.String("name"), nil)
 		},
 	}
 }

@@ -79,8 +79,7 @@ func runSingle(c *cli.Context, set *session.Settings) error {
 		return err
 	}
 	if c.Bool("dry-run") {
-		_, err = beginOne(c, set, sqlite.Durable, 1, c.String("name"), w)
-		return err
+		return begin(c, set, sqlite.Durable, c.String("name"), w)
 	}
 	name := cmp.Or(c.String("name"), session.NewName())
 	if err := c.Set("quiet", "true"); err != nil { // all output is that of the command
@@ -88,7 +87,7 @@ func runSingle(c *cli.Context, set *session.Settings) error {
 	}
 	over, told := make(chan struct{}), sync.WaitGroup{}
 	told.Go(func() { tellOutput(c, name, w, over) })
-	_, err = beginOne(c, set, sqlite.Durable, 1, name, w)
+	err = begin(c, set, sqlite.Durable, name, w)
 	close(over)
 	told.Wait()
 	return err

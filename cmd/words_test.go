@@ -140,7 +140,7 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 		{input, append(simulated, flow), "WALL_TIME of makeflows", []string{"--enforce-walltime"}},
 		{input, []string{"run", "--quiet", "--dry-run", dir, "--emulate", flow}, "workflows of Pegasus",
 			[]string{"--container-mounts"}},
-		{input, append(simulated, flow), "no workload file", []string{"--repetition=2", "--repetition=2..3"}},
+		{input, append(simulated, flow), "no workload file", []string{"--repetition=2"}},
 		{input, append(simulated, dax), "maxwalltime", []string{"--enforce-walltime"}},
 		{input, append(simulated, dax), "lacks an image", []string{"--image=some"}},
 		{input, append(simulated, dax), "reads no input files", []string{"--inputs=."}},

@@ -37,7 +37,6 @@ type Inputs struct {
 	repetitions int
 	reuse       bool // a workload file asks for it
 	workloads   bool // one was read
-	All         bool // repetitions are run
 	Preempt     func(subs []executor.Submission) error
 	Given       map[string]string // variables of makeflows that the command line has
 	GivenSite   string            // the site of catalogs that it has

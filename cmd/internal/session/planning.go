@@ -167,9 +167,6 @@ type work struct {
 	repetitions int             // streams of the workload file; this run is one of them
 }
 
-// Repetitions is how many streams the workload file stands for; the run is one of them.
-func (w *work) Repetitions() int { return w.repetitions }
-
 // Want notes that a program of the run needs an image.
 func (w *work) Want(image string) {
 	if w.wanted == nil {

@@ -85,9 +85,6 @@ func (p *Planning) read(ctx context.Context, in *Inputs, o *Options) (w work, er
 		return w, exit.With(exit.Usage, err)
 	}
 	set.Reuse = set.Reuse || in.reuse && Capabilities(set.Runtime).Programs
-	if in.All && in.repetitions == 0 {
-		return w, exit.Usagef("--repetition all: no workload file says how many there are (key repetitions)")
-	}
 	set.WarmUp, set.CoolDown, w.repetitions = in.warmUp, in.coolDown, max(1, in.repetitions)
 	if err := w.check(p, w.subs, false); err != nil {
 		return w, err
