@@ -479,7 +479,7 @@ func (s *Session) follow(ctx context.Context) (end func()) {
 }
 
 // expect simulates the rest without noise. The end is unit.Never as long as it depends on programs of which nothing
-// is known: what was measured meanwhile is looked up again.
+// is known: their measurements are read again.
 func (s *Session) expect(ctx context.Context) (end planner.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, followWhole)
 	defer cancel()

@@ -69,7 +69,7 @@ func (p *Planning) Policy() (planner.Policy, error) {
 }
 
 // Assemble makes the engine of a run, without work and runtime, by the settings and for the nodes: policy, estimator,
-// planner and admission. Whatever begins, continues, predicts or repeats a run has its engine from here.
+// planner and admission. Runs that begin or continue, their predictions and their replays have their engine from here.
 func (p *Planning) Assemble(ctx context.Context) (*executor.Engine, error) {
 	pol, err := p.Policy()
 	if err != nil {
