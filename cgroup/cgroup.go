@@ -148,9 +148,16 @@ func (t *Tree) Parent(group string) string {
 	return "/" + group
 }
 
-// Container returns the group that Docker makes for a container below a parent group.
+// Podman is before the IDs of Podman's containers in the names of their groups.
+const Podman = "libpod-"
+
+// Container returns the group that the Docker Engine makes for a container below a parent group. With the prefix Podman
+// in its ID it is the group that Podman makes.
 func (t *Tree) Container(parent, id string) string {
-	if t.systemd {
+	switch {
+	case t.systemd && strings.HasPrefix(id, Podman):
+		return filepath.Join(parent, id+".scope")
+	case t.systemd:
 		return filepath.Join(parent, "docker-"+id+".scope")
 	}
 	return filepath.Join(parent, id)

@@ -257,11 +257,11 @@ func (a *place) wanted() cgroup.Set {
 func (a *place) groupOf(id string) string {
 	switch {
 	case a.parent == "":
-		return a.r.tree.Container(a.r.tree.DockerParent(), id)
+		return a.r.tree.Container(a.r.tree.DockerParent(), a.r.host.Prefix+id)
 	case a.r.host.TakesGroup:
 		return a.parent
 	}
-	return a.r.tree.Container(a.parent, id)
+	return a.r.tree.Container(a.parent, a.r.host.Prefix+id)
 }
 
 // create makes the container. A kill in the meantime is seen before it starts.

@@ -66,6 +66,7 @@ type Host struct {
 	Version     string
 	Systemd     bool   // control groups are slices of systemd
 	Groups      string // the directory of the control groups for containers; "": cgroup.Root
+	Prefix      string // before the ID of a container in the name of its group
 	TakesGroup  bool   // a container is put into the group that it is given, and not into one below it
 	Hooks       bool   // it runs the hooks of devices
 	NoNetwork   string // why containers can have no network; "" if they can

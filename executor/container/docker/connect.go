@@ -18,6 +18,7 @@ import (
 	"github.com/docker/docker/client"
 	"golang.org/x/sys/unix"
 
+	"gantry/cgroup"
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/container/evidence"
@@ -181,7 +182,7 @@ func (e *Engine) Host(ctx context.Context) (container.Host, error) {
 func (e *Engine) name(ctx context.Context, h *container.Host) {
 	v, err := e.cli.ServerVersion(ctx)
 	if err == nil && len(v.Components) > 0 && strings.HasPrefix(v.Components[0].Name, "Podman") {
-		e.podman = true
+		e.podman, h.Prefix = true, cgroup.Podman
 		h.Teller = evidence.Teller{Engine: "Podman", Command: "podman", Ended: "Podman's service was stopped"}
 	}
 }

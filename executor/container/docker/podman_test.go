@@ -85,6 +85,12 @@ func TestPodman(t *testing.T) {
 	r.started(a)
 	r.must(r.Kill(r.ctx, a, planner.Preempted, 0))
 	r.wants(r.exit(a), planner.Preempted)
+	x = r.exit(r.launch(r.sh("sleep 2"), nil))
+	r.wants(x, planner.OK)
+	if u := x.Usage; u.Applied.Memory != 64<<20 || u.Applied.PIDs == 0 || u.PeakMemory == 0 ||
+		u.CPUUser+u.CPUSystem == 0 {
+		t.Errorf("its control group is not found: %+v", u)
+	}
 	l := r.launched(r.sh("sleep 3"))
 	s := r.successor(l)
 	s.wants(s.exit(l.Attempt), planner.OK)
