@@ -23,12 +23,20 @@ func main() {
 	small := flag.String("small", "", "directory for runs in containers")
 	page := flag.String("page", "examples/predict/README.md", "page whose tables are written again")
 	measure.Main("predictions", func(ctx context.Context) error {
+		both := *small
+		if *sizeyDir == "" {
+			both = ""
+		}
 		for _, part := range []struct {
 			heading, dir, needs string
 			write               func(ctx context.Context, w *bytes.Buffer, dir string) error
 		}{
 			{"## Runtimes: the data of Lotaru", *lotaruDir, "GANTRY_LOTARU, a clone of CRC-FONDA/Lotaru", writeLotaru},
 			{"## Memory: the data of Sizey", *sizeyDir, "GANTRY_SIZEY, a clone of dos-group/sizey", writeSizey},
+			{"## Makespans with these limits", both, "GANTRY_SIZEY and -small DIR",
+				func(ctx context.Context, w *bytes.Buffer, dir string) error {
+					return writeReplays(ctx, w, *sizeyDir, dir)
+				}},
 			{"## From small runs to the full one", *small, "-small DIR", writeSmall},
 		} {
 			if part.dir == "" {
