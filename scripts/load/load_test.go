@@ -36,16 +36,19 @@ const (
 var large = flag.Bool("large", false, "run the load")
 
 func init() {
-	flag.StringVar(&under.gantry, "gantry", filepath.Join("../..", string(measure.Built)), "the binary")
-	flag.IntVar(&under.waiting, "waiting", 100_000, "tasks that are to wait")
-	flag.IntVar(&under.size, "size", 100, "tasks of a workflow")
-	flag.IntVar(&under.rate, "rate", 1000, "submissions a minute")
-	flag.IntVar(&under.single, "single", 500, "submissions of one task while the others wait")
-	flag.StringVar(&under.policy, "policy", "cpp", "policy of the server")
-	flag.IntVar(&under.clients, "clients", 8, "that hand in side by side")
 	flag.IntVar(&under.attempts, "attempts", 0, "measure a log of that many attempts instead")
 	flag.StringVar(&under.dir, "dir", "", "with -attempts: keep the log in this directory")
 }
+
+const (
+	waiting = 100_000 // tasks that are to wait
+	size    = 100     // tasks of a workflow
+	rate    = 1000    // submissions a minute
+	single  = 500     // submissions of one task while the others wait
+	clients = 8       // that hand in side by side
+)
+
+var gantry = measure.Gantry(filepath.Join("../..", string(measure.Built)))
 
 var under load
 
@@ -59,11 +62,9 @@ func TestLoad(t *testing.T) {
 }
 
 type load struct {
-	gantry, policy                       string
-	waiting, size, rate, single, clients int
-	attempts                             int
-	dir                                  string
-	missed                               []string
+	attempts int
+	dir      string
+	missed   []string
 }
 
 func (l *load) run(ctx context.Context) (err error) {
@@ -81,8 +82,8 @@ func (l *load) run(ctx context.Context) (err error) {
 		return err
 	}
 	var said bytes.Buffer
-	server := measure.Gantry(l.gantry).Command(ctx, "serve", "--dir", l.dir, "--runtime", "null", "--cluster", cluster,
-		"--policy", l.policy, "--oversubscribe")
+	server := gantry.Command(ctx, "serve", "--dir", l.dir, "--runtime", "null", "--cluster", cluster,
+		"--policy", "cpp", "--oversubscribe")
 	server.Stderr = &said
 	if err := server.Start(); err != nil {
 		return err
@@ -111,7 +112,7 @@ func (l *load) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err := l.submit(ctx, "until they wait", l.waiting/l.size, l.size); err != nil {
+	if err := l.submit(ctx, "until they wait", waiting/size, size); err != nil {
 		return err
 	}
 	if err := l.more(ctx, "while they wait"); err != nil {
@@ -152,7 +153,7 @@ func (l *load) verdict() error {
 // month has the server run workflows until its log has that many attempts, looks at it, and hands in more.
 func (l *load) month(ctx context.Context, c *api.Client, pid int) error {
 	const together, ahead = 100, 2000 // workflows in a request, and under way at most
-	definition, err := definitionOf(l.size)
+	definition, err := definitionOf(size)
 	if err != nil {
 		return err
 	}
@@ -177,7 +178,7 @@ func (l *load) month(ctx context.Context, c *api.Client, pid int) error {
 		if _, err := c.Submit(ctx, &api.Submit{Tasks: tasks}); err != nil {
 			return err
 		}
-		if done += together*l.size + len(tasks); done >= said+l.attempts/10 {
+		if done += together*size + len(tasks); done >= said+l.attempts/10 {
 			said = done
 			l.memory(pid, fmt.Sprintf("after %d attempts and %.0f s", done, time.Since(began).Seconds()))
 		}
@@ -215,15 +216,15 @@ func (l *load) submit(ctx context.Context, when string, n, size int) error {
 	if err != nil {
 		return err
 	}
-	every := time.Minute / time.Duration(l.rate)
+	every := time.Minute / time.Duration(rate)
 	took := make([]time.Duration, n)
-	errs := make([]error, l.clients)
+	errs := make([]error, clients)
 	var wg sync.WaitGroup
 	began := time.Now()
-	for k := range l.clients {
+	for k := range clients {
 		wg.Go(func() {
 			c := api.NewClient(l.dir)
-			for i := k; i < n; i += l.clients {
+			for i := k; i < n; i += clients {
 				due := began.Add(time.Duration(i) * every)
 				time.Sleep(time.Until(due))
 				_, err := c.Submit(ctx, &api.Submit{Workflows: []api.Workflow{{Name: "w", Definition: definition}}})
@@ -249,12 +250,12 @@ func (l *load) submit(ctx context.Context, when string, n, size int) error {
 
 // more hands in single tasks, and times commands that people give.
 func (l *load) more(ctx context.Context, when string) error {
-	if err := l.submit(ctx, when, l.single, 1); err != nil {
+	if err := l.submit(ctx, when, single, 1); err != nil {
 		return err
 	}
 	for _, args := range [][]string{{"queue"}, {"queue", "--all"}, {"queue", "--tenants"}, {"show", "1"}, {"show"},
 		{"explain", "1", "t5"}} {
-		m, err := measure.Of(measure.Gantry(l.gantry).Command(ctx, append(args, "--dir", l.dir)...))
+		m, err := measure.Of(gantry.Command(ctx, append(args, "--dir", l.dir)...))
 		if err != nil {
 			return err
 		}
