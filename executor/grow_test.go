@@ -375,8 +375,7 @@ func resumeGrowing(t *testing.T, spec string, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 19))
 		return growingEngine(t, spec, seed, randomPlatform(r), r)
 	}
-	again := build()
-	player := rounds.Player{Planner: again.Planner, Admit: again.Admit}
+	player := rounds.Player{Engine: build()}
 	for _, b := range whole.log {
 		admitted := b.Admissions
 		for _, ev := range b.Events {
