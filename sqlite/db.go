@@ -151,13 +151,26 @@ func (db *DB) openWriter() error {
 
 // setUp prepares the writer connection.
 func (db *DB) setUp() error {
+	// Settings stay in a file: that of another program keeps its own.
+	n, err := db.queryInt(made)
+	if err == nil && n > 0 {
+		var have [2]int64
+		if err = db.conn.QueryRowContext(context.Background(), pragmas).Scan(&have[0], &have[1]); err == nil {
+			if err := db.understood(have); err != nil {
+				return err
+			}
+		}
+	}
+	if err != nil {
+		return db.wrap("open", err)
+	}
 	setup := "PRAGMA journal_mode = WAL"
 	if db.mode == Bulk {
 		// A new log gets larger pages, which take fewer system calls. A real run changes a few of them at a time, and
 		// would write more.
 		setup = fmt.Sprint("PRAGMA page_size = ", bulkPage, "; ", setup)
 	}
-	err := db.exec(setup)
+	err = db.exec(setup)
 	if err == nil && db.mode == Bulk {
 		// A WAL that begins again from its start is written to pages that the file system has in memory already. Each
 		// time, both files are synced, beside the simulation.
@@ -179,7 +192,6 @@ const (
 
 // create makes the tables and views of a new log.
 func (db *DB) create() error {
-	const made = "SELECT count(*) FROM sqlite_schema"
 	if n, err := db.queryInt(made); err != nil || n > 0 {
 		return db.wrap("open", err)
 	}
@@ -199,6 +211,8 @@ func (db *DB) create() error {
 		return nil
 	})
 }
+
+const made = "SELECT count(*) FROM sqlite_schema"
 
 const pragmas = "SELECT a.application_id, v.user_version FROM pragma_application_id a, pragma_user_version v"
 

@@ -79,8 +79,7 @@ func Create(path string, info Info) (*DB, error) {
 		return fail(err)
 	}
 	if db.sql, err = open(path,
-		"mode=rwc&_journal_mode=WAL&_synchronous=NORMAL&_foreign_keys=1&_busy_timeout=30000&_txlock="+
-			"immediate"); err != nil {
+		"mode=rwc&_synchronous=NORMAL&_foreign_keys=1&_busy_timeout=30000&_txlock=immediate"); err != nil {
 		lock.Close()
 		return fail(err)
 	}
@@ -137,6 +136,15 @@ func (db *DB) prepare(info Info, settings string) error {
 	if err := db.sql.QueryRow("SELECT count(*) FROM sqlite_master").Scan(&tables); err != nil {
 		return fmt.Errorf("it is no file of results: %w; %w", err, ErrOther)
 	}
+	if tables > 0 {
+		if err := known(db.sql); err != nil {
+			return fmt.Errorf("%w; %w", err, ErrOther)
+		}
+	}
+	// The mode stays in the file: that of another program keeps its own.
+	if _, err := db.sql.Exec("PRAGMA journal_mode = WAL"); err != nil {
+		return err
+	}
 	if tables == 0 {
 		return db.transact(func(tx *sql.Tx) error {
 			if _, err := tx.Exec(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID,
@@ -147,9 +155,6 @@ func (db *DB) prepare(info Info, settings string) error {
 				info.Repetitions, info.Name, info.Title, info.Source, settings, info.Version, now())
 			return err
 		})
-	}
-	if err := known(db.sql); err != nil {
-		return fmt.Errorf("%w; %w", err, ErrOther)
 	}
 	var name, have string
 	if err := db.sql.QueryRow("SELECT name, settings FROM experiment").Scan(&name, &have); err != nil {
