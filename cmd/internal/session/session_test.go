@@ -290,3 +290,34 @@ func TestARunIsResumed(t *testing.T) {
 	}
 	l.says(resume(""), exit.Input, "has ended (finished): there is nothing to resume")
 }
+
+// Programs of a run that failed go on with a corrected workflow, and their files can go.
+func TestProgramsAreContinued(t *testing.T) {
+	if err := session.RuntimeNamed("oci").IsUsable(t.Context()); err != nil {
+		t.Skip(err)
+	}
+	if _, err := session.TaskBinary(t.Context()); err != nil {
+		t.Skip(err)
+	}
+	l := newLab(t, "oci", "{name: a, cores: 1, memory: 200MB}", map[string]string{"in": "text\n",
+		"w.makeflow": "out: in\n\tcat in >out\nend: out\n\tfalse\n", "mended.makeflow": "out: in\n\tcat in >out\n" +
+			"end: out\n\tcat out >end\n"})
+	l.set.Image, l.set.Reuse, l.set.ResultsDir = executor.HostImage, true, filepath.Join(l.dir, "results")
+	_, err := l.begin("first", "w.makeflow", nil)
+	l.says(err, exit.TasksFailed, "gantry explain first TASK")
+	s := session.New(nil, l.with)
+	err = s.Continue(t.Context(), "first", filepath.Join(l.dir, "mended.makeflow"))
+	s.Close()
+	l.must(err)
+	if text, err := os.ReadFile(filepath.Join(l.dir, "results", "end")); string(text) != "text\n" {
+		t.Errorf("the results have %q, %v", text, err)
+	}
+	cleaned, freed, err := session.CleanFiles(t.Context(), l.with.Home, "first", false)
+	if err != nil || len(cleaned) != 1 || freed <= 0 {
+		t.Errorf("%v, %d bytes, %v", cleaned, freed, err)
+	}
+	if done, err := session.CleanRuns(t.Context(), l.with.Home, "first", []string{"oci"}); err != nil ||
+		len(done.Containers) > 0 {
+		t.Errorf("a run that ended left %v, %v", done, err)
+	}
+}
