@@ -54,10 +54,14 @@ func mayHold(pattern, output []string) bool {
 	switch {
 	case len(output) == 0:
 		return true
-	case output[0] == "**" || len(pattern) > 0 && pattern[0] == "**":
+	case len(pattern) == 0:
+		return false
+	case output[0] == "**":
+		return mayMeet(pattern[len(pattern)-1], output[len(output)-1])
+	case pattern[0] == "**":
 		return true
 	}
-	return len(pattern) > 0 && mayMeet(pattern[0], output[0]) && mayHold(pattern[1:], output[1:])
+	return mayMeet(pattern[0], output[0]) && mayHold(pattern[1:], output[1:])
 }
 
 // mayMeet reports whether two patterns may match one name.

@@ -376,7 +376,7 @@ func bare(dir string) bool {
 // without the results that are to be in them.
 func (h *harvest) doubts() string {
 	const most = 5
-	var said, empty, without []string
+	var said, empty []string
 	loud := false
 	if st, err := os.Lstat(filepath.Join(h.dir, undeclaredErr)); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
 		loud = true
@@ -390,8 +390,6 @@ func (h *harvest) doubts() string {
 			loud = loud || st.Size() > 0
 		case st.Mode().IsRegular() && st.Size() == 0, st.IsDir() && bare(path):
 			empty = append(empty, shown.Quote(f.Name))
-		case st.IsDir() && !f.Final:
-			without = append(without, h.without(f, path)...)
 		}
 	}
 	if loud {
@@ -400,7 +398,7 @@ func (h *harvest) doubts() string {
 	for _, of := range []struct {
 		text  string
 		names []string
-	}{{"left an empty output: ", empty}, {"left no file for the results ", without}} {
+	}{{"left an empty output: ", empty}, {"left no file for the results ", h.without()}} {
 		if n := len(of.names); n > most {
 			of.names = append(of.names[:most], fmt.Sprintf("%d more", n-most))
 		}
@@ -411,15 +409,20 @@ func (h *harvest) doubts() string {
 	return strings.Join(said, ", and ")
 }
 
-// without lists the patterns of results that name parts of an output and match none.
-func (h *harvest) without(f *executor.FileSpec, path string) (patterns []string) {
+// without lists the patterns of results that name parts of outputs and match none.
+func (h *harvest) without() (patterns []string) {
 	w := h.l.Spec.Workflow
 	for _, pattern := range w.Results {
-		if strings.HasPrefix(pattern, "**") || !trace.MayHold(pattern, f.Name) {
-			continue
+		one, named, found := executor.WorkflowSpec{Results: []string{pattern}}, false, false
+		for _, f := range h.l.Spec.Outputs {
+			path := h.r.files.Path(h.l.Node, w, f)
+			if st, err := os.Lstat(path); err != nil || !st.IsDir() || f.Final || !trace.MayHold(pattern, f.Name) {
+				continue
+			}
+			_, names, _ := stage.Results(&one, f, path)
+			named, found = named || !strings.HasPrefix(f.Name, "**"), found || len(names) > 0
 		}
-		one := executor.WorkflowSpec{Results: []string{pattern}}
-		if _, names, err := stage.Results(&one, f, path); err == nil && len(names) == 0 {
+		if named && !found && !strings.HasPrefix(pattern, "**") {
 			patterns = append(patterns, shown.Quote(pattern))
 		}
 	}
