@@ -43,8 +43,7 @@ func TestGPUsInSimulations(t *testing.T) {
 		{exitOK, "makespan 9.00 s", "two.yaml", []string{at("p.dax"), "--gpus=2"}},
 		{exitOK, "makespan 6.00 s", "two.yaml", []string{at("p.dax"), "--gpus=1"}},
 		{exitOK, "makespan 3.00 s", "two.yaml", []string{at("p.dax"), "--name=parts", "--gpus=x=0.5", "--gpus=y=1"}},
-		{exitOK, "makespan 6.00 s", "two.yaml", []string{at("p.dax"), "--name=rest",
-			"--gpus=0.6"}}, // 0.4 of each are not 0.6 of one
+		{exitOK, "makespan 6.00 s", "two.yaml", []string{at("p.dax"), "--gpus=0.6"}}, // 0.4 of each are not 0.6 of one
 		{exitOK, "makespan 3.00 s", "two.yaml", []string{at("p.dax"), "--gpus=2", "--gpus=x=1", "--gpus=y=0"}},
 		{exitOK, "makespan 1.00 s", "none.yaml", []string{at("m.makeflow"), "--fit"}},
 		{exitInput, "task a (" + at("m.makeflow") + ", line 3) needs GPUs: 1, and no node that has its cores has " +
@@ -60,8 +59,22 @@ func TestGPUsInSimulations(t *testing.T) {
 	expect(t, exitOK, []string{"needs 1 core", ", 1 GPU", "no node has as many GPUs free", ", GPUs 0"}, "explain", runs,
 		"two", "c")
 	expect(t, exitOK, []string{", 0.5 GPUs"}, "explain", runs, "parts", "ID1")
-	expect(t, exitOK, []string{"no node has as many GPUs free"}, "explain", runs, "rest", "ID3")
 	expect(t, exitOK, []string{"gpus"}, "export", runs, "--format=csv", "two")
+}
+
+// Plans that parts of GPUs cannot be held to are bent, whatever the policy: all tasks end.
+func TestPlansWithPartsOfGPUs(t *testing.T) {
+	dir := writeFiles(t, map[string]string{
+		"c.yaml": "nodes: [{name: a, cores: 16, memory: 64GB, gpus: 3}, {name: b, count: 2, cores: 8, memory: 32GB, " +
+			"gpus: 2}, {name: c, cores: 4}]\n",
+		"w.yaml": "seed: 3\ncount: 12\ntasks: 40\nmix: [{generator: montage, fraction: 1}]\n" +
+			"total_runtime: {distribution: lognormal, mean: 5m, variation: 1}\n" +
+			"arrivals: {process: poisson, utilisation: 0.9}\ndeadlines: {factor: 3}\n"})
+	for _, policy := range []string{"cpp", "peft", "cpop", "max-min", "rm-dcwf", "fifo", "3dsf"} {
+		expect(t, exitOK, nil, "simulate", "--no-log", "--policy="+policy, "--cluster="+filepath.Join(dir, "c.yaml"),
+			"--gpus=mProject*=0.6", "--gpus=mDiff*=0.3", "--gpus=mBack*=1", "--gpus=mAdd=2",
+			filepath.Join(dir, "w.yaml"))
+	}
 }
 
 // madeUpGPUs makes devices, copies of the null device, and a file that describes them as those of a vendor.

@@ -695,6 +695,9 @@ func (a *Admitter) Check(sub *Submission) error {
 		if _, _, err := a.need(sub, &w.Tasks[i]); err != nil {
 			return err
 		}
+		if _, err := a.tokens(sub, &w.Tasks[i]); err != nil {
+			return err
+		}
 	}
 	return nil
 }

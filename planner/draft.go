@@ -320,7 +320,9 @@ func (d *Draft) Reserve(seg Segment) error { return d.plan(seg, false) }
 
 // Keep is Reserve for a plan that is kept: a stay from now on that the limit of its tenant does not let start is
 // planned, and can start later.
-func (d *Draft) Keep(seg Segment) error { return d.plan(seg, d.Limited(seg.Task)) }
+func (d *Draft) Keep(seg Segment) error {
+	return d.plan(seg, d.Limited(seg.Task) || seg.Start == d.now && d.scattered(&seg))
+}
 
 func (d *Draft) plan(seg Segment, later bool) error {
 	if err := d.reserve(seg, later); err != nil {
@@ -366,7 +368,7 @@ func (d *Draft) reserve(seg Segment, later bool) error {
 	if now && !hold.Fits(d.Free(seg.Node)) {
 		return ErrFull
 	}
-	if now && d.Limited(seg.Task) {
+	if now && (d.Limited(seg.Task) || d.scattered(&seg)) {
 		return ErrLimit
 	}
 	if d.ahead[seg.Node] != nil || !now || d.queues[seg.Node].live > 0 {
@@ -478,7 +480,7 @@ func (d *Draft) StartNow(t TaskID) error {
 	if !more.Fits(d.Free(seg.Node)) {
 		return ErrFull
 	}
-	if d.Limited(t) {
+	if d.Limited(t) || d.scattered(&seg) {
 		return ErrLimit
 	}
 	seg.Start, seg.End, seg.due = d.now, d.now.Add(seg.End.Sub(seg.Start)), true

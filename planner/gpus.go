@@ -34,9 +34,28 @@ func (x shares) hold(of Devices, sum, sign int64) {
 	}
 }
 
-// freeGPUs returns the first GPUs of node n that no attempt holds, and none that one of the orders starts; for a part
-// of a GPU the one that has least left besides. It returns false if there are none, as parts of several are not one.
-func (s *State) freeGPUs(n NodeID, sum int64, orders []Order) (picked Devices, ok bool) {
+// take gives out the first GPUs that nobody holds; for a part of a GPU the one that has least left besides. It returns
+// false if there are none, as parts of several are not one.
+func (x shares) take(sum int64) (taken Devices, ok bool) {
+	part := min(sum, unit.WholeGPU)
+	for ; sum > 0; sum -= part {
+		best := -1
+		for g, held := range x {
+			if held+part <= unit.WholeGPU && (best < 0 || held > x[best]) {
+				best = g
+			}
+		}
+		if best < 0 {
+			return 0, false
+		}
+		x[best] += part
+		taken |= 1 << best
+	}
+	return taken, true
+}
+
+// freeGPUs returns GPUs of node n for a task that starts after some orders; false if there are none.
+func (s *State) freeGPUs(n NodeID, sum int64, orders []Order) (Devices, bool) {
 	if sum == 0 {
 		return 0, true
 	}
@@ -46,21 +65,30 @@ func (s *State) freeGPUs(n NodeID, sum int64, orders []Order) (picked Devices, o
 			held.hold(orders[i].GPUs, orders[i].Hold[unit.GPU], +1)
 		}
 	}
-	part := min(sum, unit.WholeGPU)
-	for ; sum > 0; sum -= part {
-		best := -1
-		for g, x := range held {
-			if x+part <= unit.WholeGPU && (best < 0 || x > held[best]) {
-				best = g
-			}
-		}
-		if best < 0 {
-			return 0, false
-		}
-		held[best] += part
-		picked |= 1 << best
+	return held.take(sum)
+}
+
+// scattered reports whether as much of GPUs as a task needs is free on its node, beside those that are due, but in
+// parts of several.
+func (d *Draft) scattered(seg *Segment) bool {
+	sum := seg.Hold[unit.GPU]
+	if sum == 0 || d.s.lives.at(seg.Task).phase == Suspended {
+		return false
 	}
-	return picked, true
+	held, left := slices.Clone(d.s.gpus[seg.Node]), int64(0)
+	for due := range d.Due() {
+		if due.Node == seg.Node && d.s.lives.at(due.Task).phase != Suspended {
+			held.take(due.Hold[unit.GPU])
+		}
+	}
+	for _, x := range held {
+		left += unit.WholeGPU - x
+	}
+	if sum > left {
+		return false
+	}
+	_, ok := held.take(sum)
+	return !ok
 }
 
 // checkGPUs reports that a task is to hold GPUs that others hold, that its node does not have, or another number of

@@ -9,7 +9,7 @@ import (
 // orders derives the orders of a round from the difference between the draft and the running tasks. Starts that do not
 // fit the room that is really free (a preempted task has not left yet, or what is left of several GPUs is not one) stay
 // planned.
-func (d *Draft) orders(est Estimator, explain func(TaskID, Reason)) []Order {
+func (d *Draft) orders(est Estimator) []Order {
 	var out []Order
 	for _, v := range d.vacated {
 		kind := [...]OrderKind{Suspend: OrderSuspend, Requeue: OrderKill, Checkpoint: OrderCheckpoint}[v.how]
@@ -34,9 +34,6 @@ func (d *Draft) orders(est Estimator, explain func(TaskID, Reason)) []Order {
 		free = free.Sub(d.s.held[seg.Node]).Sub(d.taken[seg.Node])
 		gpus, found := d.s.freeGPUs(seg.Node, seg.Hold[unit.GPU], out)
 		if (l.phase != Ready || !found) && l.phase != Suspended || !extra.Fits(free) {
-			if !found && extra.Fits(free) {
-				explain(it.task, Reason{Code: NoNodeFree, Dim: unit.GPU, Node: None})
-			}
 			later := *seg
 			later.due = false
 			d.put(it.task, later)

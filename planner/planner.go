@@ -166,7 +166,7 @@ func (p *Planner) Plan(ctx context.Context, at Time) (*PlanCommitted, error) {
 	if c.wake > at {
 		p.wake = c.wake
 	}
-	orders := p.draft.orders(p.est, p.explain)
+	orders := p.draft.orders(p.est)
 	if len(orders)+len(p.waits)+len(c.notes) == 0 {
 		p.idle.Round = p.round
 		return &p.idle, nil // most rounds; nobody keeps it

@@ -6,8 +6,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// ErrLimit is an ErrFull: the tenant holds all that its limit lets it, or others hold the tokens.
-var ErrLimit = fmt.Errorf("the limit of the tenant, or of tokens: %w", ErrFull)
+// ErrLimit is an ErrFull: the tenant holds all that its limit lets it, or others hold the tokens, or parts of all GPUs.
+var ErrLimit = fmt.Errorf("the limit of the tenant, of tokens, or parts of GPUs: %w", ErrFull)
 
 // quotas bound the cores that tenants hold together. The draft refuses starts beyond them, as it refuses starts on full
 // nodes; plans for later are not bound. Events do not depend on them: a log replays under any limits.
