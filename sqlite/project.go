@@ -493,11 +493,15 @@ func (p *projection) cancelled(ev *planner.Event, id planner.WorkflowID) {
 
 // continued puts a workflow in the place of one that ended.
 func (p *projection) continued(b *planner.WorkflowContinued) error {
-	if b.Of < 0 || int(b.Of) >= len(p.flows) || b.Workflow < 0 || int(b.Workflow) >= len(p.flows) ||
-		p.flows[b.Workflow] == nil || len(b.Tries) != len(p.flows[b.Workflow].tasks) {
+	var tasks []*task
+	admitted := b.Of >= 0 && int(b.Of) < len(p.flows) && b.Workflow >= 0 && int(b.Workflow) < len(p.flows)
+	if admitted && p.flows[b.Workflow] != nil { // an empty one is done
+		tasks = p.flows[b.Workflow].tasks
+	}
+	if !admitted || len(b.Tries) != len(tasks) {
 		return fmt.Errorf("workflow %d continues workflow %d: one of them was not admitted", b.Workflow, b.Of)
 	}
-	for i, t := range p.flows[b.Workflow].tasks {
+	for i, t := range tasks {
 		if n := b.Tries[i]; n > 0 {
 			p.touch(t).tries = n
 		}

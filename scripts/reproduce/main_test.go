@@ -84,7 +84,10 @@ func TestTheAppendixNamesWhatIsThere(t *testing.T) {
 	}
 	var tests bytes.Buffer
 	err = filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
+		switch {
+		case path == "gantry-runs": // of anybody, and changing
+			return fs.SkipDir
+		case err != nil || !strings.HasSuffix(path, "_test.go"):
 			return err
 		}
 		source, err := os.ReadFile(path)

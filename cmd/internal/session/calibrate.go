@@ -88,13 +88,13 @@ const calibrationMark = ".calibration"
 
 // calibrationDir makes a directory to measure in, which this process holds until release is called.
 func calibrationDir(home, runtime string) (dir string, release func(), err error) {
-	if dir, err = os.MkdirTemp(home, "calibrate-"); err == nil {
-		err = os.WriteFile(filepath.Join(dir, calibrationMark), []byte(runtime), 0o644)
-	}
-	if err != nil {
+	if dir, err = os.MkdirTemp(home, "calibrate-"); err != nil {
 		return "", nil, exit.Hostf("directory to measure in: %w (choose another --dir)", err)
 	}
 	locks, err := hold(dir, filepath.Base(dir))
+	if err == nil { // gantry clean removes a directory with the mark that nobody holds
+		err = os.WriteFile(filepath.Join(dir, calibrationMark), []byte(runtime), 0o644)
+	}
 	return dir, func() {
 		for _, f := range locks {
 			f.Close()

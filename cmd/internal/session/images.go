@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,9 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/singleflight"
 
 	"gantry/cmd/gantry/early"
 	"gantry/cmd/internal/exit"
@@ -33,11 +29,11 @@ import (
 // images has the images that names stand for, and the store that they lie in.
 type images struct {
 	mu     sync.RWMutex
-	ids    map[string]string  // by name
-	found  []sqlite.Image     // unless the log has them
-	coming singleflight.Group // by name, those that somebody fetches for a server
-	store  *image.Store       // nil: the runtime needs none, or it is not open yet
-	slurm  *onSlurm           // nil: the nodes are this host's
+	ids    map[string]string        // by name
+	found  []sqlite.Image           // unless the log has them
+	coming map[string]chan struct{} // by name, those that somebody fetches; closed when that is over
+	store  *image.Store             // nil: the runtime needs none, or it is not open yet
+	slurm  *onSlurm                 // nil: the nodes are this host's
 }
 
 // id is the ID of the image of that name; "" if it is not known.
@@ -45,6 +41,43 @@ func (i *images) id(name string) string {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	return i.ids[name]
+}
+
+// claim returns those of the names that are not known and that nobody fetches: the caller is to fetch them, and then
+// releases them. If others are fetched, it returns a channel that is closed when another may be known.
+func (i *images) claim(names map[string]bool) (mine map[string]bool, others <-chan struct{}) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	mine = map[string]bool{}
+	for name := range names {
+		if i.ids[name] != "" {
+			continue
+		}
+		if c := i.coming[name]; c != nil {
+			others = c
+			continue
+		}
+		mine[name] = true
+	}
+	if i.coming == nil {
+		i.coming = map[string]chan struct{}{}
+	}
+	over := make(chan struct{})
+	for name := range mine {
+		i.coming[name] = over
+	}
+	return mine, others
+}
+
+// release ends a claim.
+func (i *images) release(mine map[string]bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	over := i.coming[slices.Sorted(maps.Keys(mine))[0]]
+	for name := range mine {
+		delete(i.coming, name)
+	}
+	close(over)
 }
 
 // openStore opens the store of images of this host, once.
@@ -75,24 +108,29 @@ func (i *images) keep(log *sqlite.Run, dir string) error {
 // FetchWanted makes images present for a submission to a server. It waits for these images, also for those that another
 // submission fetches, and for no others.
 func (s *Session) FetchWanted(ctx context.Context, wanted map[string]bool) error {
-	var all errgroup.Group
-	for name := range wanted {
-		if s.id(name) != "" {
-			continue
+	for len(wanted) > 0 {
+		mine, others := s.claim(wanted)
+		if len(mine) > 0 {
+			err := s.fetch(ctx, &s.Planning, s.Log, mine)
+			if err == nil {
+				err = s.keep(s.Log, s.Dir)
+			}
+			s.release(mine)
+			if err != nil {
+				return err
+			}
 		}
-		all.Go(func() error {
-			_, err, _ := s.coming.Do(name, func() (any, error) { // others may wait for it when this one is gone
-				err := s.fetch(context.WithoutCancel(ctx), &s.Planning, s.Log, map[string]bool{name: true})
-				if err == nil {
-					err = s.keep(s.Log, s.Dir)
-				}
-				return nil, err
-			})
-			return err
-		})
+		maps.DeleteFunc(wanted, func(name string, _ bool) bool { return mine[name] || s.id(name) != "" })
+		if others == nil {
+			break
+		}
+		select {
+		case <-others: // if it failed there, it is tried here
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	err := all.Wait()
-	return cmp.Or(ctx.Err(), err)
+	return nil
 }
 
 // fetch makes wanted images present before any task of the run is started, and keeps the images that their names

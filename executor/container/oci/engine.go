@@ -360,7 +360,7 @@ func (e *Engine) run(k *known, id string) error {
 		said, _ := os.ReadFile(filepath.Join(dir, "err"))
 		return fmt.Errorf("%s: %w: %s", filepath.Base(e.program), errors.Join(err, full(dir)), lastLine(string(said)))
 	}
-	if k.helper > 0 {
+	if k.helper > 0 && e.tree.Mode() != cgroup.Unified { // there it would be a process of the container in all
 		for _, controller := range []string{"cpu", "cpuacct"} { // its work is the task's
 			procs := filepath.Join(e.tree.Dir(controller, k.record.Group), "cgroup.procs")
 			_ = os.WriteFile(procs, []byte(strconv.Itoa(k.helper)), 0o644)

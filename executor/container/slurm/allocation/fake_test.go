@@ -368,6 +368,7 @@ func TestWantsAreRead(t *testing.T) {
 		"nodes=1,time=1-12:30:00":        "--nodes=1 --time=1-12:30:00 --exclusive --mem=0",
 		"nodes=1,time=00:10:30,cpus=3":   "--nodes=1 --time=00:10:30 --cpus-per-task=3 --mem=0",
 		"nodes=2,cpus=3,memory=16G":      "--nodes=2 --cpus-per-task=3 --mem=16G",
+		"nodes=2,memory=16GiB":           "--nodes=2 --mem=16GB",
 		"nodes=2,memory=4000,account=a1,qos=low,constraint=ib&ssd,reservation=r": "--nodes=2 --mem=4000 --account=a1 " +
 			"--qos=low --constraint=ib&ssd --reservation=r",
 	} {
@@ -382,6 +383,8 @@ func TestWantsAreRead(t *testing.T) {
 		"nodes=0":                          "want a number from 1",
 		"nodes=4,nodes=4":                  "nodes is given twice",
 		"nodes=4,time=1s":                  "of at least a minute",
+		"nodes=4,time=0":                   "of at least a minute",
+		"nodes=4,time=0-00:00":             "of at least a minute",
 		"nodes=4,time=-2h":                 "of at least a minute",
 		"nodes=4,time=1:2:3:4":             "want a time",
 		"nodes=4,memory=7X":                "want an amount",

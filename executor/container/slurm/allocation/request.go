@@ -38,7 +38,7 @@ var wants = []struct {
 	{"constraint", "constraint", word, plain},
 	{"reservation", "reservation", word, plain},
 	{"cpus", "cpus-per-task", whole, "a number from 1"},
-	{"memory", "mem", regexp.MustCompile(`^[1-9][0-9]{0,8}([KMGTkmgt][Bb]?)?$`), "an amount such as 16G or 4000M"},
+	{"memory", "mem", regexp.MustCompile(`^[1-9][0-9]{0,8}([KMGTkmgt]i?[Bb]?)?$`), "an amount such as 16G or 4000M"},
 }
 
 const plain = "no characters but letters, digits and those of _.@:+|&*()[]-"
@@ -73,8 +73,11 @@ func ParseWants(text string) (Wants, error) {
 		if d, err := time.ParseDuration(value); key == "time" && err == nil && d >= time.Minute {
 			value = fmt.Sprintf("%.0f", math.Ceil(d.Minutes()))
 		}
-		if !wants[i].value.MatchString(value) {
+		if !wants[i].value.MatchString(value) || key == "time" && strings.Trim(value, "0:-") == "" {
 			return w, fmt.Errorf("--slurm %s=%s: want %s", key, clip(value, 40), wants[i].such)
+		}
+		if key == "memory" { // Slurm's units are powers of 1024
+			value = strings.Replace(value, "i", "", 1)
 		}
 		w.options = append(w.options, "--"+wants[i].option+"="+value)
 	}
