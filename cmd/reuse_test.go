@@ -538,9 +538,12 @@ func TestPartsOfOutputsCanBeResults(t *testing.T) {
 	if !strings.Contains(errs, `"parts/a*.tex" matches no file`) {
 		t.Error(errs)
 	}
-	out, _ := c.gantry(exitOK, "run", "--image", "gantry/busybox", "--results", "d/none", "--results", "d/y", flow)
-	if !strings.Contains(out, "left no file for the results \"d/none\"\n") {
-		t.Error(out)
+	out, _ := c.gantry(exitOK, "run", "--image", "gantry/busybox", "--results", "d/none", "--results", "d/y",
+		"--results", "all.txt/x", flow)
+	for _, none := range []string{"d/none", "all.txt/x"} {
+		if !strings.Contains(out, "left no file for the results \""+none+"\"\n") {
+			t.Errorf("nothing of %s: %s", none, out)
+		}
 	}
 }
 

@@ -416,11 +416,15 @@ func (h *harvest) without() (patterns []string) {
 		one, named, found := executor.WorkflowSpec{Results: []string{pattern}}, false, false
 		for _, f := range h.l.Spec.Outputs {
 			path := h.r.files.Path(h.l.Node, w, f)
-			if st, err := os.Lstat(path); err != nil || !st.IsDir() || f.Final || !trace.MayHold(pattern, f.Name) {
-				continue
+			st, err := os.Lstat(path)
+			switch {
+			case err != nil || !trace.MayHold(pattern, f.Name):
+			case !st.IsDir():
+				named = named || strings.HasPrefix(pattern, f.Name+"/")
+			case !f.Final:
+				_, names, _ := stage.Results(&one, f, path)
+				named, found = named || !strings.HasPrefix(f.Name, "**"), found || len(names) > 0
 			}
-			_, names, _ := stage.Results(&one, f, path)
-			named, found = named || !strings.HasPrefix(f.Name, "**"), found || len(names) > 0
 		}
 		if named && !found && !strings.HasPrefix(pattern, "**") {
 			patterns = append(patterns, shown.Quote(pattern))
