@@ -86,7 +86,7 @@ func TestAFullDiskLosesNothingLoggedBefore(t *testing.T) {
 	}
 }
 
-// A simulation goes on while its log is written: batches after one that failed are not written, either.
+// A simulation goes on while its log is written. After a batch that failed no other is written.
 func TestNothingIsWrittenAfterAFailedWrite(t *testing.T) {
 	dir, path, db := smallDisk(t, sqlite.Bulk)
 	l := logtest.New(t, db, logtest.Info("calm"))

@@ -186,7 +186,7 @@ func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, 
 	unknown := &UnknownTaskError{Run: run, Name: name}
 	for i, by := range [...]string{
 		"SELECT task, name FROM tasks WHERE run = ?1 AND task = CAST(substr(?2, 2) AS INTEGER) AND '#' || task = ?2",
-		// A workflow and its tasks are found without a look at the others.
+		// Of all workflows only the names are read, and tasks only of those that fit.
 		"SELECT t.task, t.name FROM workflows w INDEXED BY workflows_by_name CROSS JOIN tasks t ON t.run = ?1 AND " +
 			ofWorkflow + " WHERE w.run = ?1 AND substr(?2, 1, length(w.name) + 1) = w.name || '/' AND " +
 			"t.name = substr(?2, length(w.name) + 2) AND t.state <> 'continued'",

@@ -24,16 +24,7 @@ func TestPatternsMatchNamesOfFiles(t *testing.T) {
 		"*":            {"a all.txt", ".a d/a"},
 		"**/x/**/x/**": {"x/x a/x/b/x/c", "x a/x/b"},
 	} {
-		for _, name := range strings.Fields(x.yes) {
-			if !trace.Matches(pattern, name) {
-				t.Errorf("%q does not match %s", pattern, name)
-			}
-		}
-		for _, name := range strings.Fields(x.no) {
-			if trace.Matches(pattern, name) {
-				t.Errorf("%q matches %s", pattern, name)
-			}
-		}
+		agree(t, pattern, trace.Matches, x.yes, x.no)
 	}
 	slow := strings.Repeat("**/a/", 200)
 	if trace.Matches(slow+"b", strings.Repeat("a/", 2000)+"c") { // in linear time
@@ -50,16 +41,7 @@ func TestPatternsMatchPartsOfOutputs(t *testing.T) {
 		"d/**/x/*.gz": {"d d/e/f", "e"},
 		"d[12]/*":     {"d1 d2 d*", "d d3"},
 	} {
-		for _, name := range strings.Fields(x.yes) {
-			if !trace.MayHold(pattern, name) {
-				t.Errorf("%q matches no part of %s", pattern, name)
-			}
-		}
-		for _, name := range strings.Fields(x.no) {
-			if trace.MayHold(pattern, name) {
-				t.Errorf("%q matches a part of %s", pattern, name)
-			}
-		}
+		agree(t, pattern, trace.MayHold, x.yes, x.no)
 	}
 }
 
@@ -109,6 +91,18 @@ func TestMakeflowsNameResults(t *testing.T) {
 		if len(faults) != 1 || faults[0].Severity != trace.Error || !strings.Contains(faults[0].Message, x.says) ||
 			faults[0].Line != x.line {
 			t.Errorf("%s: %v, want line %d and %q", name, faults, x.line, x.says)
+		}
+	}
+}
+
+// agree holds a predicate of a pattern and a name to the names for which it is true and false.
+func agree(t *testing.T, pattern string, is func(pattern, name string) bool, yes, no string) {
+	t.Helper()
+	for want, names := range map[bool]string{true: yes, false: no} {
+		for _, name := range strings.Fields(names) {
+			if is(pattern, name) != want {
+				t.Errorf("%q and %s: %v", pattern, name, !want)
+			}
 		}
 	}
 }
