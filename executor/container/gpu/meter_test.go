@@ -18,6 +18,9 @@ import (
 func fake(t *testing.T, script string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
+	t.Cleanup(func() { // the last one started may still write
+		eventually(t, "the directory of nvidia-smi goes", func() bool { return os.RemoveAll(dir) == nil })
+	})
 	text := "#!/bin/sh\nD=" + dir + "\necho \"$*\" >$D/args\necho $$ >>$D/started\n" + script
 	if err := os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte(text), 0o755); err != nil {
 		t.Fatal(err)
