@@ -353,6 +353,9 @@ func (h *harvest) full(words string) (said string) {
 		if bytes := max(at.found, at.size); bytes > 0 {
 			text += " (" + shown.Size(bytes) + ")"
 		}
+		if at.size == 0 { // it is on disk
+			text += ": the file system of the run may be full"
+		}
 		said = evidence.Join(said, text)
 	}
 	if said == "" && refused {

@@ -107,7 +107,7 @@ func (w *work) release(rules ...string) {
 
 // begun is how often a rule has begun.
 func (w *work) begun(rule string) (n int) {
-	errs, _ := filepath.Glob(filepath.Join(w.runs(), "*", "work", "Makeflow", rule+"-*", ".command.err"))
+	errs, _ := filepath.Glob(filepath.Join(w.runs(), "it", "work", "Makeflow", rule+"-*", ".command.err"))
 	for _, path := range errs {
 		text, _ := os.ReadFile(path)
 		n += strings.Count(string(text), "began\n")

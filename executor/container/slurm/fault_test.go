@@ -23,8 +23,11 @@ import (
 
 // held is a task that notes each beginning of it, and ends when release is called.
 func (r *rig) held() *executor.TaskSpec {
-	return r.sh("echo began >>" + r.notes() + "; until [ -e released ]; do sleep 0.1; done")
+	return r.sh(": " + r.word() + "; echo began >>" + r.notes() + "; until [ -e released ]; do sleep 0.1; done")
 }
+
+// word is one in the command lines of held tasks of this rig alone.
+func (r *rig) word() string { return "held-in-" + r.config.Run }
 
 // notes is a file outside of the work directories, which all tries append to.
 func (r *rig) notes() string { return "began" }
@@ -129,80 +132,37 @@ func TestRecovery(t *testing.T) {
 // killSruns kills the sruns of a run: those that watch over others first, which else have Slurm end the step.
 func killSruns(t *testing.T, dir string) {
 	t.Helper()
-	var pids []int
-	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, path := range all {
-		text, err := os.ReadFile(path)
-		if err != nil || !strings.HasPrefix(string(text), "srun\x00") || !strings.Contains(string(text), dir+"\x00") {
-			continue
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		pids = append(pids, pid)
-	}
-	if len(pids) == 0 {
+	all := processes("srun\x00", dir+"\x00")
+	if len(all) == 0 {
 		t.Fatal("there is no srun")
 	}
-	slices.Sort(pids)
-	for _, pid := range slices.Backward(pids) {
+	for _, pid := range slices.Backward(all) {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// endProgramFirst sends SIGTERM to the program of the only step of a run before cancel lets Slurm send it to gantry's
-// own process there, as Slurm itself may: it goes from one process to the next.
-func endProgramFirst(t *testing.T, dir string, cancel func()) {
-	t.Helper()
-	node, text := 0, ""
-	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, path := range all {
-		args, _ := os.ReadFile(path)
-		a := strings.Split(string(args), "\x00")
-		if len(a) < 2 || filepath.Base(a[0]) != "gantry-task" || a[1] != "slurm-node" ||
-			!strings.Contains(string(args), dir) {
-			continue
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		node = pid
+// endProgramFirst sends SIGTERM to a program, which has that word in its command line, before cancel lets Slurm send
+// it to gantry's own process of the step, as Slurm itself may: it goes from one process to the next.
+func endProgramFirst(r *rig, word string, cancel func()) {
+	r.t.Helper()
+	nodes := processes(r.site.program+"\x00slurm-node\x00", r.config.Dir+"\x00")
+	if len(nodes) != 1 {
+		r.t.Fatalf("gantry's process of the step is one of %v", nodes)
 	}
-	if node == 0 {
-		t.Fatal("gantry's process of the step is not found")
+	r.must(syscall.Kill(nodes[0], syscall.SIGSTOP))
+	for _, pid := range processes("", word) { // launcher and program
+		_ = syscall.Kill(pid, syscall.SIGTERM)
 	}
-	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", node))
-	for _, path := range tasks {
-		children, _ := os.ReadFile(path)
-		text += string(children)
-	}
-	program, err := strconv.Atoi(strings.TrimSpace(text))
-	if err != nil {
-		t.Fatalf("the program of the step: %v", err)
-	}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(syscall.Kill(node, syscall.SIGSTOP))
-	must(syscall.Kill(program, syscall.SIGTERM))
-	slurmtest.Eventually(t, "the end of the program", func() bool {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", program))
-		return err != nil || strings.Contains(string(status), "State:\tZ")
-	})
+	slurmtest.Eventually(r.t, "the end of the program", func() bool { return len(processes("", word)) == 0 })
 	cancel()
-	slurmtest.Eventually(t, "Slurm's signal", func() bool {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", node))
+	slurmtest.Eventually(r.t, "Slurm's signal", func() bool {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", nodes[0]))
 		return err != nil || !strings.Contains(string(status), "State:\tT") ||
 			strings.Contains(string(status), "ShdPnd:\t0000000000004")
 	})
-	_ = syscall.Kill(node, syscall.SIGCONT)
+	_ = syscall.Kill(nodes[0], syscall.SIGCONT)
 }
 
 // What a killed step has left is ended before its task can be tried again, also where gantry was away meanwhile.
@@ -216,7 +176,7 @@ func TestKilledStepLeavesNothing(t *testing.T) {
 				token := fmt.Sprintf("left-by-%s-%v-%d", runtime, away, os.Getpid())
 				l := r.launch(0, r.sh(": "+token+"; echo began >>"+r.notes()+"; sleep 300; :"))
 				r.untilBegun(l.Spec)
-				if processes(t, token) == 0 {
+				if len(processes("", token)) == 0 {
 					t.Fatal("the program is not found")
 				}
 				id := s.step(t)
@@ -233,7 +193,7 @@ func TestKilledStepLeavesNothing(t *testing.T) {
 					r.again(l)
 				}
 				r.wants(r.exit(l), planner.Lost)
-				if n := processes(t, token); n > 0 {
+				if n := len(processes("", token)); n > 0 {
 					t.Errorf("gantry away %v: the attempt is lost, and %d processes of it go on", away, n)
 				}
 			}
@@ -241,16 +201,18 @@ func TestKilledStepLeavesNothing(t *testing.T) {
 	}
 }
 
-// processes is how many processes of this host have a word in their command line.
-func processes(t *testing.T, word string) (n int) {
-	t.Helper()
+// processes are those of this host whose command line begins like this and has a word.
+func processes(begin, word string) (pids []int) {
 	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range all {
-		if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), word) {
-			n++
+		text, err := os.ReadFile(path)
+		pid, bad := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err == nil && bad == nil && strings.HasPrefix(string(text), begin) && strings.Contains(string(text), word) {
+			pids = append(pids, pid)
 		}
 	}
-	return n
+	slices.Sort(pids)
+	return pids
 }
 
 func TestFaults(t *testing.T) {
@@ -280,7 +242,7 @@ func TestFaults(t *testing.T) {
 			if away {
 				r.must(r.Close())
 			}
-			endProgramFirst(t, r.config.Dir, func() { s.Command(t, "scancel", id) })
+			endProgramFirst(r, r.word(), func() { s.Command(t, "scancel", id) })
 			if away {
 				slurmtest.Eventually(t, "the end of the step", func() bool {
 					steps, err := s.allocation.Steps(t.Context())
