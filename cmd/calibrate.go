@@ -30,9 +30,9 @@ and the container engine themselves. Then small workflows of its own run as user
 difference to their times.
 
 The result is kept in the log below --dir, for this host, kernel and engine. Simulations of this host and predictions
-take it from there, and later runs refine it. gantry doctor shows it. Nothing else should run meanwhile: the model of a
-busy host is refused. --force stores it, with wider intervals; gantry show, ls and compare then call it busy. Ctrl-C
-leaves nothing behind and stores nothing.
+take it from there. gantry doctor shows it. Nothing else should run meanwhile: the model of a busy host is refused.
+--force stores it, with wider intervals; gantry show, ls and compare then call it busy. Ctrl-C leaves nothing behind and
+stores nothing.
 
 Exit codes: 0 measured and stored, 2 wrong command line, 4 containers are not usable, or the host was too busy, 130
 stopped by a signal.`,

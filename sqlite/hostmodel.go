@@ -8,19 +8,17 @@ import (
 
 // HostModel is a row of host_models: the measurements of a host, and their time. Users of Model check it.
 type HostModel struct {
-	ID          int64           `json:"id"`
-	Runtime     string          `json:"runtime"`
-	Host        string          `json:"host"`
-	Kernel      string          `json:"kernel"`
-	Engine      string          `json:"engine"`
-	Cores       int             `json:"cores"`
-	Gantry      string          `json:"gantry"` // version
-	Created     time.Time       `json:"created"`
-	Busy        float64         `json:"busy_cores"` // that others used meanwhile
-	Refined     time.Time       `json:"refined,omitzero"`
-	Refinements int             `json:"refinements"`
-	Model       json.RawMessage `json:"model"`
-	Damaged     error           `json:"-"` // the fault of the row; nil: none
+	ID      int64           `json:"id"`
+	Runtime string          `json:"runtime"`
+	Host    string          `json:"host"`
+	Kernel  string          `json:"kernel"`
+	Engine  string          `json:"engine"`
+	Cores   int             `json:"cores"`
+	Gantry  string          `json:"gantry"` // version
+	Created time.Time       `json:"created"`
+	Busy    float64         `json:"busy_cores"` // that others used meanwhile
+	Model   json.RawMessage `json:"model"`
+	Damaged error           `json:"-"` // the fault of the row; nil: none
 }
 
 // KeepHostModel stores a new host model, and sets its ID.
@@ -28,16 +26,10 @@ func (db *DB) KeepHostModel(ctx context.Context, m *HostModel) error {
 	return db.transact(func() error {
 		var err error
 		m.ID, err = db.queryInt(`INSERT INTO host_models(runtime, host, kernel, engine, cores, gantry, created_wall,
-			busy, refinements, model) VALUES (?,?,?,?,?,?,?,?,0,?) RETURNING id`, m.Runtime, m.Host, m.Kernel, m.Engine,
+			busy, model) VALUES (?,?,?,?,?,?,?,?,?) RETURNING id`, m.Runtime, m.Host, m.Kernel, m.Engine,
 			m.Cores, m.Gantry, wall(m.Created), m.Busy, string(m.Model))
 		return err
 	})
-}
-
-// RefineHostModel stores a refined host model, unless another gantry refined it since m was read: then it does nothing.
-func (db *DB) RefineHostModel(ctx context.Context, m *HostModel, at time.Time) error {
-	return db.change(`UPDATE host_models SET model = ?, refined_wall = ?, refinements = refinements + 1
-		WHERE id = ? AND refinements = ?`, string(m.Model), wall(at), m.ID, m.Refinements)
 }
 
 // HostModels lists the host models of a runtime, the newest first; of all runtimes if its name is "". Rows that cannot
@@ -46,9 +38,9 @@ func (db *DB) HostModels(ctx context.Context, runtime string) ([]HostModel, erro
 	return collect(ctx, db, func(scan Scan) (m HostModel, err error) {
 		var model string
 		m.Damaged = scan(&m.ID, &m.Runtime, &m.Host, &m.Kernel, &m.Engine, &m.Cores, &m.Gantry, (*wall)(&m.Created),
-			&m.Busy, (*wall)(&m.Refined), &m.Refinements, &model)
+			&m.Busy, &model)
 		m.Model = json.RawMessage(model)
 		return m, nil
-	}, `SELECT id, runtime, host, kernel, engine, cores, gantry, created_wall, busy, refined_wall, refinements, model
+	}, `SELECT id, runtime, host, kernel, engine, cores, gantry, created_wall, busy, model
 		FROM host_models WHERE ? IN (runtime, '') ORDER BY id DESC`, runtime)
 }

@@ -8,7 +8,7 @@ import (
 	"gantry/sqlite"
 )
 
-func TestHostModelsAreKeptRefinedAndFoundDamaged(t *testing.T) {
+func TestHostModelsAreKeptAndFoundDamaged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), sqlite.FileName)
 	db, ctx := open(t, path, sqlite.Durable), t.Context()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
@@ -21,20 +21,11 @@ func TestHostModelsAreKeptRefinedAndFoundDamaged(t *testing.T) {
 	}
 	found, err := db.HostModels(ctx, "docker")
 	if err != nil || len(found) != 2 || found[0].ID != 3 || found[1].ID != 1 || !found[0].Created.Equal(at) ||
-		found[0].Busy != 0.25 || string(found[0].Model) != `{"a":1}` || !found[0].Refined.IsZero() {
+		found[0].Busy != 0.25 || string(found[0].Model) != `{"a":1}` {
 		t.Fatalf("%+v, %v", found, err)
 	}
-	first, second := found[0], found[0] // as two gantries read it
-	first.Model, second.Model = []byte(`{"a":2}`), []byte(`{"a":3}`)
-	for _, m := range []*sqlite.HostModel{&first, &second} {
-		if err := db.RefineHostModel(ctx, m, at.Add(time.Hour)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	found, err = db.HostModels(ctx, "")
-	if err != nil || len(found) != 3 || string(found[0].Model) != `{"a":2}` || found[0].Refinements != 1 ||
-		!found[0].Refined.Equal(at.Add(time.Hour)) {
-		t.Errorf("%+v, %v: the second refinement must not undo the first", found, err)
+	if found, err := db.HostModels(ctx, ""); err != nil || len(found) != 3 {
+		t.Errorf("%+v, %v", found, err)
 	}
 	if _, err := rawDB(t, path).Exec("UPDATE host_models SET created_wall = 'yesterday' WHERE id = 3"); err != nil {
 		t.Fatal(err)

@@ -88,8 +88,7 @@ const (
 
 // draws that are none of phases
 const (
-	drawRun = numPhases + iota
-	drawCommon
+	drawRun   = numPhases + iota
 	drawDrift // and the phase
 )
 
@@ -189,19 +188,13 @@ func NewHosted(cfg Config) *Hosted {
 		h.resources[rRead].pools[n].capacity = l.ReadBps
 		h.resources[rWrite].pools[n].capacity = l.WriteBps
 	}
-	common := h.drawn(h.m.Common, 0, 0, drawCommon)
 	for i, p := range h.phases {
 		what := drawDrift + i
 		if i == pCreate { // it drifts as starting does
 			what = drawDrift + pStart
 		}
-		switch {
-		case len(p.Drift) == 0:
-			h.drift[i] = common
-		case what == drawDrift+pStart && cfg.Noise && cfg.Drift > 0:
+		if h.drift[i] = h.drawn(p.Drift, 0, 0, what); what == drawDrift+pStart && cfg.Noise && cfg.Drift > 0 {
 			h.drift[i] = p.Drift.At(cfg.Drift)
-		default:
-			h.drift[i] = h.drawn(p.Drift, 0, 0, what)
 		}
 	}
 	return h
@@ -560,7 +553,7 @@ func (h *Hosted) estimate(c *course) {
 		}
 		slower := 1.0
 		if m.Drift != 0 {
-			slower = math.Pow(h.drift[pStart]/h.m.DriftOf(h.phases[pStart]).Mean(), m.Drift)
+			slower = math.Pow(h.drift[pStart]/h.phases[pStart].Drift.Mean(), m.Drift)
 		}
 		c.cost = programCost(time.Duration(float64(m.Run)*slower), time.Duration(float64(cpu)*slower))
 	case l.Spec.Emulated():

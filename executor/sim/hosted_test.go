@@ -417,13 +417,12 @@ func TestInputsAreStagedOnceTheContainerIsReady(t *testing.T) {
 // What the starts of one run share is no matter of creating containers, which have nothing of their own here.
 func TestPhasesDriftEachByItself(t *testing.T) {
 	m := hostmodel.Example(4)
-	m.Common = hostmodel.Spread{3}
 	m.Phases.Start.Drift = hostmodel.Spread{2}
 	h := onHost(t, sim.Config{Host: m, Noise: true, Seed: 1}, 1)
 	id := h.launch(0, 1, busy(time.Second))
 	h.drain()
 	u := h.exits[id].Usage
-	about(t, "created", time.Duration(u.Created-u.Staged), 60*ms)
+	about(t, "created", time.Duration(u.Created-u.Staged), 20*ms)
 	about(t, "started", time.Duration(u.Started-u.Created), 160*ms)
 }
 

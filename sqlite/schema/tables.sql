@@ -398,8 +398,6 @@ CREATE TABLE host_models (
   gantry       TEXT    NOT NULL,
   created_wall TEXT    NOT NULL,
   busy         REAL    NOT NULL,
-  refined_wall TEXT,
-  refinements  INTEGER NOT NULL DEFAULT 0,
   model        TEXT    NOT NULL
 ) STRICT;
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,9 +14,7 @@ import (
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
 	"gantry/executor/container"
-	"gantry/executor/sim/calibrate"
 	"gantry/executor/sim/hostmodel"
-	"gantry/planner"
 	"gantry/sqlite"
 )
 
@@ -112,10 +109,8 @@ func FindHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) (*ho
 				err = m.Fits(at)
 			}
 		}
-		last := slices.MaxFunc([]time.Time{rows[i].Created, rows[i].Refined}, time.Time.Compare)
-		if err == nil && time.Since(last) > old {
-			err = fmt.Errorf("%w: it was last measured or refined %s: run gantry calibrate", hostmodel.ErrOld,
-				ago(time.Since(last)))
+		if age := time.Since(rows[i].Created); err == nil && age > old {
+			err = fmt.Errorf("%w: it was measured %s: run gantry calibrate", hostmodel.ErrOld, ago(age))
 		}
 		if err == nil {
 			return m, &rows[i], nil
@@ -191,9 +186,8 @@ func DescribeHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) 
 		return false, "not used: " + err.Error(), "gantry calibrate measures this host again"
 	}
 	age := time.Since(row.Created)
-	text = fmt.Sprintf("%s with %s, kernel %s, %s; measured %s, refined by %s", row.Host, term.Plural(row.Cores,
-		"core"),
-		row.Kernel, row.Engine, ago(age), term.Plural(row.Refinements, "run"))
+	text = fmt.Sprintf("%s with %s, kernel %s, %s; measured %s", row.Host, term.Plural(row.Cores, "core"), row.Kernel,
+		row.Engine, ago(age))
 	if len(m.Measured.Warnings) > 0 {
 		advice = strings.Join(m.Measured.Warnings, "; ") + ": intervals are wider; calibrate again on a host at rest"
 	}
@@ -213,79 +207,4 @@ func ago(d time.Duration) string {
 		return term.Plural(int(d.Hours()), "hour") + " ago"
 	}
 	return term.Plural(int(d.Hours()/24), "day") + " ago"
-}
-
-// mostRefining is how many attempts of a run are compared with the host model: the last ones.
-const mostRefining = 2000
-
-// crowded is how much more CPU time a container may cost in a run than it did alone: several contend for caches. Time
-// beyond that is of other programs.
-const crowded = 1.25
-
-// refining gathers measurements of the host from a run in containers. A nil one gathers nothing.
-type refining struct {
-	load  *calibrate.Load
-	own   time.Duration // CPU time of this process before
-	count int           // attempts
-	tasks time.Duration // their CPU time
-	ended []calibrate.Ended
-}
-
-func (r *refining) watch(events []planner.Event) {
-	if r == nil {
-		return
-	}
-	for i := range events {
-		x, ok := events[i].Body.(*planner.AttemptExited)
-		if !ok {
-			continue
-		}
-		e := calibrate.Ended{Usage: x.Usage, Reported: events[i].At, Outcome: x.Outcome}
-		if len(r.ended) < mostRefining {
-			r.ended = append(r.ended, e)
-		} else {
-			r.ended[r.count%mostRefining] = e
-		}
-		r.count++
-		r.tasks += x.Usage.CPUUser + x.Usage.CPUSystem
-	}
-}
-
-// refine lets a run that went well refine the host model of its runtime. A bad model does not make the run fail: gantry
-// doctor reports it.
-func (r *refining) refine(ctx context.Context, p *Planning) {
-	if r == nil || r.count == 0 {
-		return
-	}
-	rows, err := p.DB.HostModels(ctx, p.Set.Runtime)
-	if err != nil || len(rows) == 0 {
-		return
-	}
-	home, err := filepath.Abs(p.Home)
-	if err != nil {
-		return
-	}
-	m, row, err := FindHostModel(ctx, p.DB, p.Set.Runtime, home)
-	if err != nil {
-		return
-	}
-	r.load.Less(r.tasks + calibrate.OwnCPU() - r.own)
-	r.load.Less(time.Duration(m.PerContainer.EngineNanos * crowded * float64(r.count)))
-	busy, _ := r.load.Read()
-	if !calibrate.Refine(m, r.ended, busy, p.Set.Starts) {
-		return
-	}
-	if err := storeRefined(ctx, p.DB, m, row); err != nil {
-		p.View.Warn("the host model is not refined: %v", err)
-	}
-}
-
-// storeRefined replaces a host model by the refined one.
-func storeRefined(ctx context.Context, db *sqlite.DB, m *hostmodel.Model, row *sqlite.HostModel) error {
-	text, err := m.Encode()
-	if err != nil {
-		return errors.Join(errors.New("it became one that cannot be"), err)
-	}
-	row.Model = text
-	return db.RefineHostModel(ctx, row, time.Now())
 }

@@ -30,7 +30,6 @@ import (
 	"gantry/executor/container/slurm"
 	"gantry/executor/experiment/metrics"
 	"gantry/executor/own"
-	"gantry/executor/sim/calibrate"
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/sqlite"
@@ -89,7 +88,6 @@ type Session struct {
 	opts      Options
 	locks     []*os.File         // of the run
 	upkeep    *upkeep            // looks after the files of the run; nil without a log
-	refining  *refining          // compares the run with the model of the host; nil: it does not
 	collector *metrics.Collector // nil: metrics are taken from the log
 	page      *live.Server       // nil: nobody watches
 	resumes   bool               // it continues a run
@@ -217,9 +215,6 @@ func (s *Session) equip(virtual bool) {
 		begun := time.Now()
 		e.Wall = func() time.Duration { return time.Since(begun) }
 		e.Store = interruptible{s.Log}
-		if !s.resumes && !virtual {
-			s.refining = &refining{load: calibrate.Meter(), own: calibrate.OwnCPU()}
-		}
 	}
 	// The metrics of a simulation can be taken as it goes: its tasks take the time that they are known to take, and
 	// nothing of the run happened before this process.
@@ -274,7 +269,6 @@ func (s *Session) watch(v planner.View, events []planner.Event, admitted []*exec
 		p.past.Batches = append(p.past.Batches,
 			executor.Batch{Events: slices.Clone(events), Admissions: slices.Clone(admitted)})
 	}
-	s.refining.watch(events)
 	s.View.Watch(v, events, admitted)
 	if s.collector != nil {
 		s.collector.Watch(v, events, admitted)
@@ -382,9 +376,6 @@ func (s *Session) finish(ctx context.Context, state sqlite.State, code int) erro
 	}
 	if err := crash.Do("finish", func() error { return s.Log.Finish(ctx, state, code) }); err != nil {
 		return err
-	}
-	if state == sqlite.Finished {
-		s.refining.refine(ctx, &s.Planning)
 	}
 	if state == sqlite.Interrupted || s.opts.Server != nil && s.Engine.Planner.View().Tasks() > mostForecast {
 		return nil

@@ -253,7 +253,7 @@ func (s *surveyor) alone(ctx context.Context) error {
 	}
 	base := s.typical(func(x *sample) bool { return true })
 	for i, name := range walls {
-		m.Phases.Named(name).Wall.BaseNanos, m.Phases.Named(name).Samples = base[i], len(out)
+		m.Phases.Named(name).Wall.BaseNanos = base[i]
 	}
 	s.published = m.Phases.Publish.Wall.BaseNanos
 	return s.tasks(ctx)
@@ -390,7 +390,6 @@ func (s *surveyor) files(ctx context.Context) error {
 	ph.Bring.Wall.ByteNanos = beyond(many[stage], with+ph.Bring.Wall.FileNanos, float64(large))
 	ph.Copy.Wall.FileNanos = beyond(fetched[stage], shown[stage], few)
 	ph.Copy.Wall.ByteNanos = beyond(moved[stage], with+ph.Copy.Wall.FileNanos, float64(large))
-	ph.Bring.Samples, ph.Copy.Samples = 2*reps, 2*reps
 	out := &ph.Publish.Wall
 	out.FileNanos = beyond(made[publish], s.published, few-1)
 	out.BaseNanos = max(0, s.published-out.FileNanos)
@@ -566,7 +565,7 @@ func (s *surveyor) fit() {
 			off = append(off, o)
 			byRound[x.round] = append(byRound[x.round], o)
 		}
-		p.Spread, p.Samples = hostmodel.SpreadOf(off), len(off)
+		p.Spread = hostmodel.SpreadOf(off)
 		p.Drift = s.drift(p, name, byRound)
 	}
 	// Bringing and copying vary as staging does.
@@ -626,6 +625,9 @@ const (
 	quietStolen = 0.01
 )
 
+// absurd is how many times longer or shorter than another a measurement may be that counts.
+const absurd = 5
+
 // widen makes intervals wider on a host that was busy, and says so.
 func (s *surveyor) widen() {
 	m := s.m
@@ -635,7 +637,7 @@ func (s *surveyor) widen() {
 		p := m.Phases.Named(name)
 		p.Spread, p.Drift = p.Spread.Widen(factor), p.Drift.Widen(factor)
 	}
-	m.Common, m.Run = m.Common.Widen(factor), m.Run.Widen(factor)
+	m.Run = m.Run.Widen(factor)
 }
 
 // uncertainty returns the factor by which intervals of a model are wider, as its host was not at rest, and why.

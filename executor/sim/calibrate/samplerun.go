@@ -112,6 +112,7 @@ const (
 	notAhead    = 5 * time.Millisecond // a container that waits for its task starts it in less
 	mostFactor  = 3                    // by how much a correction changes a phase
 	leastModels = 4                    // that say how steady a host is
+	leastEnded  = 8                    // attempts that say anything of programs
 	lasting     = 24 * time.Hour       // for how long a host is taken to start containers as fast as before
 	mostSteady  = 1.5                  // by how much starts may differ from those before on a host that has not changed
 )

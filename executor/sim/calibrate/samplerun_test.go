@@ -96,7 +96,7 @@ func TestSampleRunsCorrectAModel(t *testing.T) {
 		if got := 100*m.Run.Mean() + float64(m.Emulator.EndNanos)/1e6; math.Abs(got-c.program) > 0.1 {
 			t.Errorf("%s: programs of 100 ms take %.1f ms, not %v", c.name, got, c.program)
 		}
-		if got := m.DriftOf(&m.Phases.Start).At(0.9); got < c.least || got > c.most {
+		if got := m.Phases.Start.Drift.At(0.9); got < c.least || got > c.most {
 			t.Errorf("%s: the drift is up to %.3f", c.name, got)
 		}
 		if err := m.Validate(); err != nil {

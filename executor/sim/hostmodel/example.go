@@ -12,8 +12,7 @@ import (
 // that it takes.
 func Example(cores int) *Model {
 	phase := func(wall, cpu, file time.Duration) Phase {
-		return Phase{Wall: Cost{BaseNanos: float64(wall), FileNanos: float64(file)}, CPU: Cost{BaseNanos: float64(cpu)},
-			Samples: 100}
+		return Phase{Wall: Cost{BaseNanos: float64(wall), FileNanos: float64(file)}, CPU: Cost{BaseNanos: float64(cpu)}}
 	}
 	const ms = time.Millisecond
 	m := &Model{Format: Format,

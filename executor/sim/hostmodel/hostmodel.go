@@ -66,9 +66,6 @@ type Model struct {
 	PerContainer Use `json:"per_container"`
 	// Run is the spread of emulated tasks alone: measured run time over emulate.Spec.Cost.
 	Run Spread `json:"run"`
-	// Common is the spread of the mean factor that all phases without a Drift of their own share in one run, from run
-	// to run. It keeps intervals honest, as independent errors cancel out.
-	Common Spread `json:"common"`
 }
 
 // Host identifies the measured host and its software.
@@ -90,8 +87,7 @@ type Host struct {
 type Measured struct {
 	At         time.Time `json:"at"`
 	TookNanos  int64     `json:"took_nanos"`
-	Containers int       `json:"containers"` // that were started for it, those of later runs included
-	Runs       int       `json:"runs"`       // whose measurements refined it since
+	Containers int       `json:"containers"` // that were started for it
 	// BusyCores is the use by programs of others meanwhile, in cores, and Stolen the share of CPU time that a
 	// hypervisor gave to others.
 	BusyCores float64 `json:"busy_cores"`
@@ -135,9 +131,8 @@ type Phase struct {
 	Slowdown Surface `json:"slowdown"` // of Wall; empty: 1 everywhere
 	Spread   Spread  `json:"spread"`   // measured over Wall times Slowdown; empty: exact
 	// Drift is the spread of the factor that the phases of one run share: hosts are slower at some times than at
-	// others. Empty: Common of the Model.
-	Drift   Spread `json:"drift,omitempty"`
-	Samples int    `json:"samples"` // measurements behind it
+	// others. It keeps intervals honest, as independent errors cancel out.
+	Drift Spread `json:"drift,omitempty"`
 }
 
 // Cost is a time in nanoseconds that grows with files and bytes.
@@ -201,17 +196,9 @@ func (m *Model) Overhead(inputs, outputs int) time.Duration {
 		files int
 	}{{&p.Stage, inputs}, {&p.Create, 0}, {&p.Start, 0}, {&p.End, 0}, {&p.Publish, outputs}} {
 		nanos += x.phase.Wall.Nanos(x.files, 0) * x.phase.Slowdown.At(1, float64(m.Host.Cores)/2) *
-			x.phase.Spread.Mean() * m.DriftOf(x.phase).Mean()
+			x.phase.Spread.Mean() * x.phase.Drift.Mean()
 	}
 	return time.Duration(math.Round(nanos))
-}
-
-// DriftOf is the spread of the factor that the phases of a kind share in one run.
-func (m *Model) DriftOf(p *Phase) Spread {
-	if len(p.Drift) > 0 {
-		return p.Drift
-	}
-	return m.Common
 }
 
 // Encode returns a model as JSON, for the log and for files.

@@ -59,7 +59,7 @@ func TestValidateRefusesWhatCannotBe(t *testing.T) {
 			m.Disk.WriteLimit = hostmodel.Curve{X: []float64{0, 1}, Y: []float64{1, 0}}
 		}, "write_limit"},
 		{"falling quantiles", func(m *hostmodel.Model) { m.Run = hostmodel.Spread{1, 0.5} }, "run falls"},
-		{"quantile of 0", func(m *hostmodel.Model) { m.Common = hostmodel.Spread{0, 1} }, "common"},
+		{"quantile of 0", func(m *hostmodel.Model) { m.Run = hostmodel.Spread{0, 1} }, "run"},
 		{"drift that falls", func(m *hostmodel.Model) { m.Phases.Start.Drift = hostmodel.Spread{2, 1} },
 			"phases.start.drift"},
 		{"no cores", func(m *hostmodel.Model) { m.Host.Cores = 0 }, "cores"},

@@ -56,7 +56,7 @@ func (m *Model) Validate() error {
 	}
 	errs = append(errs, d.ReadLimit.validate("disk.read_limit", 0.01, 2),
 		d.WriteLimit.validate("disk.write_limit", 0.01, 2), m.Interference.validate("interference"),
-		m.Run.validate("run"), m.Common.validate("common"))
+		m.Run.validate("run"))
 	return errors.Join(errs...)
 }
 
@@ -69,9 +69,6 @@ func (p *Phase) validate(what string) error {
 		errs = append(errs, within(c.what+".base_nanos", c.cost.BaseNanos, 0, mostNanos),
 			within(c.what+".file_nanos", c.cost.FileNanos, 0, mostNanos),
 			within(c.what+".byte_nanos", c.cost.ByteNanos, 0, 1e9/leastRate))
-	}
-	if p.Samples < 0 {
-		errs = append(errs, fmt.Errorf("%s.samples is %d", what, p.Samples))
 	}
 	return errors.Join(append(errs, p.Slowdown.validate(what+".slowdown"), p.Spread.validate(what+".spread"),
 		p.Drift.validate(what+".drift"))...)
@@ -95,7 +92,7 @@ func (m *Measured) validate() error {
 	switch {
 	case m.At.IsZero():
 		return errors.New("measured.at: nobody knows when")
-	case m.TookNanos < 0 || m.Containers < 0 || m.Runs < 0:
+	case m.TookNanos < 0 || m.Containers < 0:
 		return fmt.Errorf("measured: negative duration or count")
 	}
 	return errors.Join(within("measured.busy_cores", m.BusyCores, 0, math.MaxUint16),
