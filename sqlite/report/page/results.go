@@ -3,14 +3,18 @@ package page
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
 	"image"
 	_ "image/gif" // pictures that results are
 	"image/jpeg"
 	_ "image/png"
 	"io"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -37,6 +41,13 @@ const (
 	maxPixels  = 40 << 20
 )
 
+var digits = regexp.MustCompile(`[0-9]+`)
+
+// counted is a name by which names stand as people count: part-9 before part-10.
+func counted(name string) string {
+	return digits.ReplaceAllStringFunc(name, func(n string) string { return fmt.Sprintf("%20s", n) })
+}
+
 // ResultsIn lists the regular files below directories of workflows in dir, in the order of their names, and how many
 // more there are. Links begin with base, the address of dir; "" for none.
 func ResultsIn(dir, base string, flows []string) (all []Result, more int) {
@@ -46,20 +57,14 @@ func ResultsIn(dir, base string, flows []string) (all []Result, more int) {
 	}
 	defer root.Close()
 	thumbs, walked := 0, 0
-	walk := func(name string, d fs.DirEntry, err error) error {
-		if walked++; walked > maxWalked {
-			return fs.SkipAll
-		}
-		if err != nil || !d.Type().IsRegular() {
-			return nil // an unreadable result is left out
-		}
-		info, err := d.Info()
+	add := func(name string) {
+		info, err := root.Lstat(name)
 		if err != nil {
-			return nil
+			return // an unreadable result is left out
 		}
 		if len(all) == maxResults {
 			more++
-			return nil
+			return
 		}
 		r := Result{Name: strings.ToValidUTF8(name, "�"), Bytes: info.Size()}
 		if base != "" {
@@ -71,10 +76,21 @@ func ResultsIn(dir, base string, flows []string) (all []Result, more int) {
 			}
 		}
 		all = append(all, r)
-		return nil
 	}
 	for _, flow := range flows {
-		_ = fs.WalkDir(root.FS(), executor.EscapeName(flow), walk)
+		names := map[string]string{} // by counted and name
+		_ = fs.WalkDir(root.FS(), executor.EscapeName(flow), func(name string, d fs.DirEntry, err error) error {
+			if walked++; walked > maxWalked {
+				return fs.SkipAll
+			}
+			if err == nil && d.Type().IsRegular() {
+				names[counted(name)+"\x00"+name] = name
+			}
+			return nil
+		})
+		for _, key := range slices.Sorted(maps.Keys(names)) {
+			add(names[key])
+		}
 	}
 	return all, more
 }

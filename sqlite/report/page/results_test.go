@@ -69,7 +69,7 @@ func TestResultsAreListedWithPictures(t *testing.T) {
 		write("many/"+strconv.Itoa(i), nil)
 	}
 	if all, more = page.ResultsIn(dir, "", []string{"many"}); len(all) != 200 || more != 100 ||
-		all[0].Link != "" {
+		all[0].Link != "" || all[2].Name != "many/2" || all[199].Name != "many/199" {
 		t.Errorf("of 300 results %d are listed, and %d are more (%q)", len(all), more, all[0].Link)
 	}
 }
