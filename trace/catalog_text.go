@@ -80,6 +80,7 @@ type textReader struct {
 	text  []byte
 	line  int
 	token string // the next one; "" at the end
+	key   string // its values come next
 	err   error  // the first
 }
 
@@ -121,10 +122,10 @@ func (r *textReader) expect(want string) {
 	r.next()
 }
 
-// value takes a text in quotes.
-func (r *textReader) value(of string) string {
+// value takes the text in quotes of a key.
+func (r *textReader) value() string {
 	if !strings.HasPrefix(r.token, `"`) {
-		r.fail("%s takes a text in quotes, and not %q", of, r.token)
+		r.fail("%s takes a text in quotes, and not %q", r.key, r.token)
 		return ""
 	}
 	text := r.next()
@@ -133,27 +134,40 @@ func (r *textReader) value(of string) string {
 
 var escaped = regexp.MustCompile(`(?s)\\(.)`)
 
-// block reads NAME { KEY ... }: each is called for a key, and takes the text after the key.
-func (r *textReader) block(what string, each func(name string) func(key string)) {
-	name := r.next()
+// skip takes a value without effect, and metadata the two of metadata.
+func (r *textReader) skip() { r.value() }
+
+func (r *textReader) metadata() {
+	r.value()
+	r.value()
+}
+
+func (r *textReader) profile(to *profiles) {
+	ns := strings.ToLower(r.next())
+	key := r.value()
+	to.add(r.b, profile{namespace: ns, key: key, value: r.value()})
+}
+
+// block reads NAME { KEY ... }: for each key its function takes the values.
+func (r *textReader) block(what string, keys map[string]func()) (name string) {
+	name = r.next()
 	if name == "" || strings.ContainsAny(name, `{}"`) {
 		r.fail("%s needs a name", what)
 	}
-	take := each(name)
 	r.expect("{")
 	for r.err == nil && r.token != "}" {
 		if r.token == "" {
 			r.fail("the file ends within %s %s", what, name)
 		}
-		take(strings.ToLower(r.next()))
+		r.key = strings.ToLower(r.next())
+		if take := keys[r.key]; take != nil {
+			take()
+		} else {
+			r.fail("%s %s has the key %q, which gantry does not know", what, name, r.key)
+		}
 	}
 	r.next()
-}
-
-func (r *textReader) profile(to *profiles) {
-	ns := strings.ToLower(r.next())
-	key := r.value("profile")
-	to.add(r.b, profile{namespace: ns, key: key, value: r.value("profile")})
+	return name
 }
 
 // textTransformations reads a transformation catalog of type Text.
@@ -174,55 +188,31 @@ func (b *builder) textTransformations(c *catalog, data []byte) {
 
 func (r *textReader) transformation() {
 	x := &executable{from: r.c, line: r.line}
-	var t transformation
-	r.block("tr", func(name string) func(key string) {
-		t = parseTransformation(name)
-		return func(key string) {
-			switch key {
-			case "profile":
-				r.profile(&x.profiles)
-			case "metadata":
-				r.value(key)
-				r.value(key)
-			case "site":
-				r.site(x)
-			default:
-				r.fail("transformation %s has the key %q, which gantry does not know", t, key)
-			}
-		}
+	name := r.block("transformation", map[string]func(){
+		"profile":  func() { r.profile(&x.profiles) },
+		"metadata": r.metadata,
+		"site":     func() { r.site(x) },
 	})
 	if r.err == nil {
-		r.b.addExecutable(r.c, t, x)
+		r.b.addExecutable(r.c, parseTransformation(name), x)
 	}
 }
 
 func (r *textReader) site(x *executable) {
 	var at location
-	r.block("site", func(name string) func(key string) {
-		at.site = name
-		return func(key string) {
-			switch key {
-			case "profile":
-				r.profile(&at.profiles)
-			case "metadata":
-				r.value(key)
-				r.value(key)
-			case "pfn":
-				at.pfn = strings.TrimSpace(r.value(key))
-			case "type":
-				kind := r.value(key)
-				at.stageable = strings.EqualFold(kind, "stageable")
-				if !at.stageable && !strings.EqualFold(kind, "installed") {
-					r.fail("a transformation is INSTALLED or STAGEABLE, and not %q", kind)
-				}
-			case "container":
-				at.container = r.value(key)
-			case "arch", "os", "osrelease", "osversion":
-				r.value(key)
-			default:
-				r.fail("site %s has the key %q, which gantry does not know", at.site, key)
+	at.site = r.block("site", map[string]func(){
+		"profile":   func() { r.profile(&at.profiles) },
+		"metadata":  r.metadata,
+		"pfn":       func() { at.pfn = strings.TrimSpace(r.value()) },
+		"container": func() { at.container = r.value() },
+		"type": func() {
+			kind := r.value()
+			at.stageable = strings.EqualFold(kind, "stageable")
+			if !at.stageable && !strings.EqualFold(kind, "installed") {
+				r.fail("a transformation is INSTALLED or STAGEABLE, and not %q", kind)
 			}
-		}
+		},
+		"arch": r.skip, "os": r.skip, "osrelease": r.skip, "osversion": r.skip,
 	})
 	if r.err == nil && at.pfn == "" {
 		r.fail("site %s has no pfn: say where the program is", at.site)
@@ -232,24 +222,12 @@ func (r *textReader) site(x *executable) {
 
 func (r *textReader) container() {
 	x, image := &container{Container: Container{Line: r.line}}, ""
-	r.block("cont", func(name string) func(key string) {
-		x.Name = name
-		return func(key string) {
-			switch key {
-			case "profile":
-				r.profile(&x.profiles)
-			case "type":
-				x.kind = strings.ToLower(r.value(key))
-			case "image":
-				image = r.value(key)
-			case "mount":
-				x.Mounts = append(x.Mounts, r.value(key))
-			case "image_site":
-				r.value(key)
-			default:
-				r.fail("container %s has the key %q, which gantry does not know", name, key)
-			}
-		}
+	x.Name = r.block("container", map[string]func(){
+		"profile":    func() { r.profile(&x.profiles) },
+		"type":       func() { x.kind = strings.ToLower(r.value()) },
+		"image":      func() { image = r.value() },
+		"mount":      func() { x.Mounts = append(x.Mounts, r.value()) },
+		"image_site": r.skip,
 	})
 	switch {
 	case r.err != nil:
