@@ -75,19 +75,29 @@ func Seconds(s float64) planner.Time { return planner.Time(math.Round(s * 1e9)) 
 //	a>b  ab>cd every task on the left is a parent of every one on the right
 //	a>bc:5     the same, and b and c read a file of 5 MB that a writes
 //	>a:5@0,1   a reads a file of 5 MB from outside, which lies on nodes 0 and 1; without @ on all
-func Parse(text string) (*Scenario, error) {
-	s := &Scenario{Platform: &planner.Platform{Groups: []string{"g0"}}, Scale: time.Second}
+func Parse(text string) (s *Scenario, err error) {
+	s = &Scenario{Platform: &planner.Platform{Groups: []string{"g0"}}, Scale: time.Second}
 	var groups, link, keep []string
+	at, word := 0, "" // that is read
+	defer func() {
+		switch x := recover().(type) {
+		case nil:
+		case mistake:
+			s, err = nil, fmt.Errorf("line %d: %q: %w", at, word, x)
+		default:
+			panic(x)
+		}
+	}()
 	for i, l := range strings.Split(text, "\n") {
 		l, _, _ = strings.Cut(l, "#")
 		words := strings.Fields(l)
+		at, word = i+1, l
 		if len(words) == 0 {
 			continue
 		}
-		var err error
 		switch words[0] {
 		case "nodes":
-			err = s.nodes(words[1:])
+			s.nodes(words[1:])
 		case "groups":
 			groups = words[1:]
 		case "link":
@@ -95,24 +105,34 @@ func Parse(text string) (*Scenario, error) {
 		case "keep":
 			keep = words[1:]
 		case "scale":
-			var d float64
-			d, err = strconv.ParseFloat(words[1], 64)
-			s.Scale = time.Duration(d * 1e9)
+			s.Scale = time.Duration(number(words[1]) * 1e9)
 		default:
-			err = s.workflow(words[1:])
-		}
-		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", i+1, err)
+			l := line{Workflow: planner.Workflow{Due: unit.Never}}
+			for _, word = range words[1:] {
+				l.word(word)
+			}
+			s.lines = append(s.lines, l)
 		}
 	}
-	if err := s.links(groups, link, keep); err != nil {
-		return nil, err
-	}
+	s.links(groups, link, keep)
 	s.number()
 	return s, nil
 }
 
-func (s *Scenario) nodes(words []string) error {
+// mistake ends the parsing by a panic.
+type mistake struct{ error }
+
+func fail(format string, args ...any) { panic(mistake{fmt.Errorf(format, args...)}) }
+
+func number(text string) float64 {
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		fail("%s is no number", text)
+	}
+	return x
+}
+
+func (s *Scenario) nodes(words []string) {
 	for _, w := range words {
 		w, gb, memory := strings.Cut(w, "/")
 		cores, speed, fast := strings.Cut(w, "*")
@@ -121,46 +141,28 @@ func (s *Scenario) nodes(words []string) error {
 			over, gb, memory = strings.Cut(gb, "/")
 			speed += "/" + over
 		}
-		n := planner.Node{ID: planner.NodeID(len(s.Platform.Nodes)), Speed: 1, Capacity: unit.Vector{0, unit.Unlimited,
-			unit.Unlimited}}
+		n := planner.Node{ID: planner.NodeID(len(s.Platform.Nodes)), Speed: 1, Capacity: unit.Vector{
+			int64(number(cores) * 1000), unit.Unlimited, unit.Unlimited}}
 		n.Name = fmt.Sprint("n", n.ID)
-		c, err := strconv.ParseFloat(cores, 64)
-		if err != nil {
-			return err
-		}
-		n.Capacity[unit.CPU] = int64(c * 1000)
 		if memory {
-			g, err := strconv.ParseFloat(gb, 64)
-			if err != nil {
-				return err
-			}
-			n.Capacity[unit.Memory] = int64(g * 1e9)
+			n.Capacity[unit.Memory] = int64(number(gb) * 1e9)
 		}
-		if fast {
-			over, under, fraction := strings.Cut(speed, "/")
-			if n.Speed, err = strconv.ParseFloat(over, 64); err != nil {
-				return err
-			}
-			if fraction {
-				u, err := strconv.ParseFloat(under, 64)
-				if err != nil {
-					return err
-				}
-				n.Speed /= u
+		if over, under, fraction := strings.Cut(speed, "/"); fast {
+			if n.Speed = number(over); fraction {
+				n.Speed /= number(under)
 			}
 		}
 		s.Platform.Nodes = append(s.Platform.Nodes, n)
 	}
-	return nil
 }
 
-func (s *Scenario) links(groups, link, keep []string) error {
+func (s *Scenario) links(groups, link, keep []string) {
 	p := s.Platform
 	at := 0
 	for g, w := range groups {
-		n, err := strconv.Atoi(w)
-		if err != nil || at+n > len(p.Nodes) {
-			return fmt.Errorf("groups %v: there are %d nodes", groups, len(p.Nodes))
+		n := int(number(w))
+		if at+n > len(p.Nodes) {
+			fail("groups %v: there are %d nodes", groups, len(p.Nodes))
 		}
 		if g > 0 {
 			p.Groups = append(p.Groups, fmt.Sprint("g", g))
@@ -173,18 +175,13 @@ func (s *Scenario) links(groups, link, keep []string) error {
 	var rate unit.BytesPerSecond
 	var latency int64
 	for i, w := range link {
-		if w == "overlapped" {
+		switch {
+		case w == "overlapped":
 			p.Overlapped = true
-			continue
-		}
-		x, err := strconv.ParseFloat(w, 64)
-		if err != nil {
-			return err
-		}
-		if i == 0 {
-			rate = unit.BytesPerSecond(x * 1e6)
-		} else {
-			latency = int64(x * 1e9)
+		case i == 0:
+			rate = unit.BytesPerSecond(number(w) * 1e6)
+		default:
+			latency = int64(number(w) * 1e9)
 		}
 	}
 	for range p.Groups {
@@ -192,65 +189,45 @@ func (s *Scenario) links(groups, link, keep []string) error {
 		p.Latency = append(p.Latency, slices.Repeat([]int64{latency}, len(p.Groups)))
 	}
 	for _, w := range keep {
-		dim := map[string]unit.Dim{"cpu": unit.CPU, "memory": unit.Memory}
-		d, ok := dim[w]
+		d, ok := map[string]unit.Dim{"cpu": unit.CPU, "memory": unit.Memory}[w]
 		if !ok {
-			return fmt.Errorf("keep %s: say cpu or memory", w)
+			fail("keep %s: say cpu or memory", w)
 		}
 		for n := range p.Nodes {
 			p.Nodes[n].Keeps |= unit.Of(d)
 		}
 	}
-	return nil
 }
 
-func (s *Scenario) workflow(words []string) error {
-	l := line{Workflow: planner.Workflow{Due: unit.Never}}
-	for _, w := range words {
-		if err := l.word(w); err != nil {
-			return fmt.Errorf("%q: %w", w, err)
-		}
-	}
-	s.lines = append(s.lines, l)
-	return nil
-}
-
-func (l *line) word(w string) error {
+func (l *line) word(w string) {
 	if at, ok := strings.CutPrefix(w, "@"); ok {
-		return instant(at, &l.Arrived)
+		l.Arrived = Seconds(number(at))
+		return
 	}
 	if strings.Contains(w, ">") {
-		return l.edge(w)
+		l.edge(w)
+		return
 	}
 	name, value, given := strings.Cut(w, "=")
 	switch {
 	case w == "low":
 		l.Class = planner.Low
-		return nil
 	case !given:
-		return fmt.Errorf("not known")
+		fail("not known")
 	case name == "release":
-		return instant(value, &l.Release)
+		l.Release = Seconds(number(value))
 	case name == "due":
-		l.Class = planner.Deadline
-		return instant(value, &l.Due)
+		l.Class, l.Due = planner.Deadline, Seconds(number(value))
 	case name == "tenant":
-		n, err := strconv.Atoi(value)
-		l.Tenant = planner.TenantID(n)
-		return err
+		l.Tenant = planner.TenantID(number(value))
 	case utf8.RuneCountInString(name) != 1:
-		return fmt.Errorf("tasks have names of one letter")
+		fail("tasks have names of one letter")
+	default:
+		l.task(name, value)
 	}
-	return l.task(name, value)
 }
 
-func instant(s string, at *planner.Time) error {
-	x, err := strconv.ParseFloat(s, 64)
-	*at = Seconds(x)
-	return err
-}
-
-func (l *line) task(name, value string) error {
+func (l *line) task(name, value string) {
 	t := task{name: name, Task: planner.Task{Need: unit.Cores(1), Retries: planner.None}}
 	for {
 		if v, ok := strings.CutSuffix(value, "^"); ok {
@@ -267,48 +244,34 @@ func (l *line) task(name, value string) error {
 	if !wrong {
 		run = est
 	}
-	numbers := [...]float64{0, 0, 1, 0}
-	for i, x := range [...]string{est, run, cores, gb} {
-		if i == 2 && !wide || i == 3 && !memory {
-			continue
-		}
-		var err error
-		if numbers[i], err = strconv.ParseFloat(x, 64); err != nil {
-			return err
-		}
+	t.est, t.run = time.Duration(Seconds(number(est))), time.Duration(Seconds(number(run)))
+	if wide {
+		t.Need[unit.CPU] = int64(number(cores) * 1000)
 	}
-	t.est, t.run = time.Duration(Seconds(numbers[0])), time.Duration(Seconds(numbers[1]))
-	t.Need[unit.CPU], t.Need[unit.Memory] = int64(numbers[2]*1000), int64(numbers[3]*1e9)
+	if memory {
+		t.Need[unit.Memory] = int64(number(gb) * 1e9)
+	}
 	if t.est == 0 && t.run == 0 {
 		t.Formal, t.Need = true, unit.Vector{}
 	}
 	l.tasks = append(l.tasks, t)
-	return nil
 }
 
-func (l *line) named(names string) ([]int, error) {
-	var out []int
+func (l *line) named(names string) (out []int) {
 	for _, r := range names {
 		i := slices.IndexFunc(l.tasks, func(t task) bool { return t.name == string(r) })
 		if i < 0 {
-			return nil, fmt.Errorf("task %c stands nowhere before", r)
+			fail("task %c stands nowhere before", r)
 		}
 		out = append(out, i)
 	}
-	return out, nil
+	return out
 }
 
-func (l *line) edge(w string) error {
+func (l *line) edge(w string) {
 	w, file1, data := strings.Cut(w, ":")
 	left, right, _ := strings.Cut(w, ">")
-	from, err := l.named(left)
-	if err != nil {
-		return err
-	}
-	to, err := l.named(right)
-	if err != nil {
-		return err
-	}
+	from, to := l.named(left), l.named(right)
 	for _, p := range from {
 		for _, c := range to {
 			l.tasks[c].Parents = append(l.tasks[c].Parents, planner.TaskID(p))
@@ -316,28 +279,19 @@ func (l *line) edge(w string) error {
 		}
 	}
 	if !data {
-		return nil
+		return
 	}
 	if len(from) == 0 {
 		from = []int{-1}
 	}
 	size, homes, _ := strings.Cut(file1, "@")
-	mb, err := strconv.ParseFloat(size, 64)
-	if err != nil {
-		return err
-	}
-	f := file{to: to, size: unit.Bytes(mb * 1e6)}
-	for _, h := range strings.FieldsFunc(homes, func(r rune) bool { return r == ',' }) {
-		n, err := strconv.Atoi(h)
-		if err != nil {
-			return err
-		}
-		f.homes = append(f.homes, planner.NodeID(n))
+	f := file{to: to, size: unit.Bytes(number(size) * 1e6)}
+	for h := range strings.FieldsFuncSeq(homes, func(r rune) bool { return r == ',' }) {
+		f.homes = append(f.homes, planner.NodeID(number(h)))
 	}
 	for _, f.from = range from {
 		l.files = append(l.files, f)
 	}
-	return nil
 }
 
 // number gives ids, by arrival.
