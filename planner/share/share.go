@@ -4,12 +4,10 @@
 package share
 
 import (
-	"math"
 	"math/bits"
 
 	"gantry/planner"
 	"gantry/planner/exact"
-	"gantry/planner/heap"
 	"gantry/planner/unit"
 )
 
@@ -79,38 +77,24 @@ func Dominant(v, total unit.Vector) unit.Dim {
 	return best
 }
 
-// Ledger knows the usage of every tenant and the tenant to be served next. Each change and each answer costs the
-// logarithm of the number of tenants that want something.
+// Ledger knows the usage of every tenant and the tenant to be served next.
 type Ledger struct {
 	rule    Rule
 	total   unit.Vector
 	tenants []account
-	pos     []int32          // by tenant: in the heap; -1 if it is not there
-	heap    heap.Heap[claim] // of those that want something, the least share on top
-}
-
-// claim is a tenant in the heap, and its share as a number: only shares that are nearly equal have to be compared
-// exactly.
-type claim struct {
-	share  float64
-	tenant planner.TenantID
 }
 
 type account struct {
 	used   unit.Vector
 	next   unit.Vector // demand of the next task
+	wants  bool        // there is one
 	share  exact.Fraction
 	ask    exact.Fraction // share of the next demand alone
 	weight int64          // the divisor of shares; 0: 1
 }
 
 // New returns a ledger in which nobody has anything of total.
-func New(total unit.Vector, rule Rule) *Ledger {
-	l := &Ledger{rule: rule, total: total}
-	l.heap.Before = l.less
-	l.heap.Moved = func(x *claim, at int) { l.pos[x.tenant] = int32(at) }
-	return l
-}
+func New(total unit.Vector, rule Rule) *Ledger { return &Ledger{rule: rule, total: total} }
 
 // Resize sets a new total.
 func (l *Ledger) Resize(total unit.Vector) {
@@ -119,14 +103,8 @@ func (l *Ledger) Resize(total unit.Vector) {
 	}
 	l.total = total
 	for i := range l.tenants {
-		a := &l.tenants[i]
-		a.share, a.ask = l.of(a, a.used), l.of(a, a.next)
+		l.divide(&l.tenants[i])
 	}
-	for i := range l.heap.Items {
-		x := &l.heap.Items[i]
-		x.share = l.tenants[x.tenant].share.Float()
-	}
-	l.heap.Init()
 }
 
 // Used returns the resources that tenant m has.
@@ -143,9 +121,11 @@ func (l *Ledger) Share(m planner.TenantID) exact.Fraction { return l.at(m).share
 func (l *Ledger) Weigh(m planner.TenantID, weight int64) {
 	a := l.at(m)
 	a.weight = weight
-	a.share, a.ask = l.of(a, a.used), l.of(a, a.next)
-	l.fix(m)
+	l.divide(a)
 }
+
+// divide computes the shares of a tenant.
+func (l *Ledger) divide(a *account) { a.share, a.ask = l.of(a, a.used), l.of(a, a.next) }
 
 func (l *Ledger) of(a *account, v unit.Vector) exact.Fraction {
 	f := l.rule.Of(v, l.total)
@@ -160,83 +140,44 @@ func (l *Ledger) of(a *account, v unit.Vector) exact.Fraction {
 // Add gives v to tenant m; a negative v takes it back.
 func (l *Ledger) Add(m planner.TenantID, v unit.Vector) {
 	a := l.at(m)
-	a.add(v, l)
-	l.fix(m)
+	a.used = a.used.Add(v)
+	a.share = l.of(a, a.used)
 }
 
 // Want says that the next task of tenant m has this demand.
 func (l *Ledger) Want(m planner.TenantID, demand unit.Vector) {
 	a := l.at(m)
-	if l.pos[m] >= 0 && a.next == demand {
-		return
-	}
-	a.want(demand, l)
-	if l.pos[m] < 0 {
-		l.heap.Push(claim{a.share.Float(), m})
-	} else {
-		l.fix(m)
-	}
-}
-
-func (a *account) add(v unit.Vector, l *Ledger) {
-	a.used = a.used.Add(v)
-	a.share = l.of(a, a.used)
-}
-
-func (a *account) want(demand unit.Vector, l *Ledger) {
-	if a.next != demand {
+	if a.wants = true; a.next != demand {
 		a.next, a.ask = demand, l.of(a, demand)
 	}
 }
 
 // Content says that tenant m wants nothing more.
-func (l *Ledger) Content(m planner.TenantID) {
-	l.at(m)
-	if at := l.pos[m]; at >= 0 {
-		l.heap.Remove(int(at))
-	}
-}
+func (l *Ledger) Content(m planner.TenantID) { l.at(m).wants = false }
 
 // Least returns the tenant to be served next: the least share, then the least share of the next demand alone, then the
 // first tenant; false if nobody wants anything.
 func (l *Ledger) Least() (planner.TenantID, bool) {
-	if l.heap.Len() == 0 {
-		return planner.None, false
+	least := planner.TenantID(planner.None)
+	for m := range l.tenants {
+		if a := &l.tenants[m]; a.wants && (least == planner.None || a.before(&l.tenants[least])) {
+			least = planner.TenantID(m)
+		}
 	}
-	return l.heap.Items[0].tenant, true
+	return least, least != planner.None
 }
 
-func (l *Ledger) at(m planner.TenantID) *account {
-	for int(m) >= len(l.tenants) {
-		none := exact.Fraction{Den: 1}
-		l.tenants, l.pos = append(l.tenants, account{share: none, ask: none}), append(l.pos, -1)
-	}
-	return &l.tenants[m]
-}
-
-// near is the relative difference beyond which the numbers of two shares, each within a few units in the last place,
-// tell them apart.
-const near = 1e-14
-
-func (l *Ledger) less(x, y *claim) bool {
-	if d := x.share - y.share; math.Abs(d) > near*(x.share+y.share) {
-		return d < 0
-	}
-	m, n := x.tenant, y.tenant
-	a, b := &l.tenants[m], &l.tenants[n]
+func (a *account) before(b *account) bool {
 	if c := a.share.Compare(b.share); c != 0 {
 		return c < 0
 	}
-	if c := a.ask.Compare(b.ask); c != 0 {
-		return c < 0
-	}
-	return m < n
+	return a.ask.Compare(b.ask) < 0
 }
 
-// fix puts the claim of a tenant where it belongs, if it has one.
-func (l *Ledger) fix(m planner.TenantID) {
-	if at := l.pos[m]; at >= 0 {
-		l.heap.Items[at].share = l.tenants[m].share.Float()
-		l.heap.Fix(int(at))
+func (l *Ledger) at(m planner.TenantID) *account {
+	none := exact.Fraction{Den: 1}
+	for int(m) >= len(l.tenants) {
+		l.tenants = append(l.tenants, account{share: none, ask: none})
 	}
+	return &l.tenants[m]
 }
