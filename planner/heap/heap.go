@@ -29,42 +29,17 @@ func (h *Heap[T]) Pop() T { return h.Remove(0) }
 
 // Remove takes out the element at a place.
 func (h *Heap[T]) Remove(at int) T {
-	var zero T
 	last := len(h.Items) - 1
 	gone := h.Items[at]
 	if h.Moved != nil {
 		h.Moved(&h.Items[at], -1)
 	}
-	if at < last {
-		if at > 0 && h.Before(&h.Items[last], &h.Items[(at-1)/2]) {
-			h.Items[at] = h.Items[last]
-			h.up(at)
-		} else {
-			h.fill(at, last)
-		}
+	h.Items[at] = h.Items[last]
+	clear(h.Items[last:]) // nothing is held that left
+	if h.Items = h.Items[:last]; at < last {
+		h.Fix(at)
 	}
-	h.Items[last] = zero // nothing is held that left
-	h.Items = h.Items[:last]
 	return gone
-}
-
-// fill moves the last element to i, or to where its key belongs below.
-func (h *Heap[T]) fill(i, last int) {
-	items, x := h.Items[:last], &h.Items[last]
-	for {
-		k := 2*i + 1
-		if k+1 < last && h.Before(&items[k+1], &items[k]) {
-			k++
-		}
-		if k >= last || !h.Before(&items[k], x) {
-			break
-		}
-		items[i] = items[k]
-		h.settled(i)
-		i = k
-	}
-	items[i] = *x
-	h.settled(i)
 }
 
 // Fix moves the element at a place to where its key belongs, after that has changed.
@@ -107,17 +82,11 @@ func (h *Heap[T]) Init() {
 // pointer to it.
 
 func (h *Heap[T]) up(i int) {
-	at := i
-	for at > 0 && h.Before(&h.Items[i], &h.Items[(at-1)/2]) {
-		at = (at - 1) / 2
-	}
-	x := h.Items[i]
-	for ; i > at; i = (i - 1) / 2 {
-		h.Items[i] = h.Items[(i-1)/2]
+	for above := (i - 1) / 2; i > 0 && h.Before(&h.Items[i], &h.Items[above]); i, above = above, (above-1)/2 {
+		h.Items[i], h.Items[above] = h.Items[above], h.Items[i]
 		h.settled(i)
 	}
-	h.Items[at] = x
-	h.settled(at)
+	h.settled(i)
 }
 
 func (h *Heap[T]) down(i int) {
