@@ -42,9 +42,6 @@ type Upward struct {
 	changed []planner.TaskID          // whose ranks are others since the last Update
 }
 
-// few is up to how many tasks are taken into a sorted list by themselves: it is sorted again for more.
-const few = 64
-
 // ranked has the rank of a task.
 type ranked struct {
 	exact.Number       // its rank, without the weight of its workflow
@@ -273,27 +270,19 @@ func (u *Upward) workflow(c *planner.Cycle, w *planner.Workflow) {
 			mark(c, t, fresh[0], above)
 		}
 	}
-	changed := slices.Clone(u.changed[before:])
-	if len(changed) > 0 {
+	if len(u.changed) > before {
 		fresh = w.Tasks // ties may be others anywhere
 	}
 	for _, t := range fresh {
 		at := &u.ranks[t]
-		was := at.position
 		at.position = 0
 		for _, p := range c.Task(t).Parents {
 			if u.Unscaled(p).Compare(at.Number) == 0 {
 				at.position = max(at.position, u.Position(p)+1)
 			}
 		}
-		if f.sorted != nil && at.position != was && len(changed) <= few && !slices.Contains(changed, t) {
-			changed = append(changed, t)
-		}
 	}
-	f.ranked = len(w.Tasks)
-	if f.sorted != nil {
-		u.resort(w, f, changed)
-	}
+	f.ranked, f.sorted = len(w.Tasks), nil
 }
 
 // mark notes the parents of t that are older than the tasks from first on.
@@ -301,26 +290,6 @@ func mark(c *planner.Cycle, t, first planner.TaskID, above map[planner.TaskID]bo
 	for _, p := range c.Task(t).Parents {
 		if p < first {
 			above[p] = true
-		}
-	}
-}
-
-// resort takes new tasks into the sorted list of a workflow, and brings those that changed, new ones or not, to where
-// they belong.
-func (u *Upward) resort(w *planner.Workflow, f *flow, changed []planner.TaskID) {
-	added := w.Tasks[len(f.sorted):]
-	changed = slices.DeleteFunc(changed, func(t planner.TaskID) bool { return slices.Contains(added, t) })
-	if len(changed)+len(added) > few {
-		f.sorted = nil
-		return
-	}
-	if len(changed) > 0 {
-		f.sorted = slices.DeleteFunc(f.sorted, func(t planner.TaskID) bool { return slices.Contains(changed, t) })
-	}
-	for _, list := range [...][]planner.TaskID{changed, added} {
-		for _, t := range list {
-			i, _ := slices.BinarySearchFunc(f.sorted, t, u.byRank)
-			f.sorted = slices.Insert(f.sorted, i, t)
 		}
 	}
 }
