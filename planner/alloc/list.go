@@ -79,14 +79,13 @@ const (
 // list starts tasks that have room; decide may choose another task instead, or let the task wait.
 func list(c *planner.Cycle, q Skipper,
 	decide func(planner.TaskID, planner.NodeID) (planner.TaskID, decision)) error {
-	var promised crowd
 	for c.Draft.AnyFree() {
 		t, ok := unlimited(c, q)
 		if !ok {
 			return nil
 		}
 		task := c.Task(t)
-		n := promised.fastest(c, task)
+		n := fastest(c, task)
 		if n == planner.None {
 			if n = c.Draft.Fastest(task.Need); n != planner.None { // it is promised
 				c.Explain(t, planner.Reason{Code: planner.Outranked, Node: n})
