@@ -3,6 +3,7 @@ package planner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -126,6 +127,20 @@ func (c *Cycle) Explain(t TaskID, r Reason) { c.explain(t, r) }
 
 // Note is a remark for people. It goes to the log with the outcome of the round.
 func (c *Cycle) Note(n Note) { c.notes = append(c.notes, n) }
+
+// Promise notes when a workflow that is planned for the first time is expected to end. Laxity is the time that it would
+// have to spare on its own.
+func (c *Cycle) Promise(w WorkflowID, end Time, laxity time.Duration) {
+	text, short := "no deadline", func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+	switch due := c.Workflow(w).Due; {
+	case due == unit.Never:
+	case end > due:
+		text = fmt.Sprintf("laxity %v, the deadline is missed by %v", short(laxity), short(end.Sub(due)))
+	default:
+		text = fmt.Sprintf("laxity %v, the deadline is met with %v to spare", short(laxity), short(due.Sub(end)))
+	}
+	c.Note(Note{Topic: TopicPredicted, Workflow: w, Task: None, At: end, Text: text})
+}
 
 // WakeAt asks for a round at that instant, if none comes before.
 func (c *Cycle) WakeAt(at Time) { c.wake = min(c.wake, at) }

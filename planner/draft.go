@@ -435,8 +435,13 @@ func (d *Draft) without(t TaskID) Segment {
 	} else if a.Leaving != Suspend {
 		return Segment{}
 	}
-	return Segment{Task: t, Node: a.Node, Hold: a.Hold.Keep(d.s.platform.Nodes[a.Node].Keeps), Start: since,
-		End: unit.Never, Kind: Parked}
+	return d.parked(t, a.Node, a.Hold, since)
+}
+
+// parked is the stay of a frozen task, of whose hold its node keeps a part.
+func (d *Draft) parked(t TaskID, n NodeID, hold unit.Vector, since Time) Segment {
+	return Segment{Task: t, Node: n, Hold: hold.Keep(d.s.platform.Nodes[n].Keeps), Start: since, End: unit.Never,
+		Kind: Parked}
 }
 
 // Move shifts a planned segment to another start on its node; its duration stays.
@@ -505,8 +510,7 @@ func (d *Draft) Preempt(t TaskID, how Vacate) error {
 	d.vacated = append(d.vacated, vacancy{t, how})
 	parked := Segment{}
 	if how == Suspend {
-		parked = Segment{Task: t, Node: seg.Node, Hold: seg.Hold.Keep(d.s.platform.Nodes[seg.Node].Keeps), Start: d.now,
-			End: unit.Never, Kind: Parked}
+		parked = d.parked(t, seg.Node, seg.Hold, d.now)
 	}
 	d.put(t, parked)
 	d.free(t, seg.Node, seg.Hold.Sub(parked.Hold))

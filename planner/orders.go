@@ -65,26 +65,15 @@ func (d *Draft) orders(est Estimator) []Order {
 // planned. It is for platforms whose copies overlap other work; elsewhere copies are part of a segment. The consumer
 // starts once FileAppeared came for all of its inputs.
 func (d *Draft) copyAhead(out []Order) []Order {
-	v := d.s.View()
-	out = append(out, d.asked...)
-	d.asked = d.asked[:0]
 	for _, t := range d.lookFor {
-		seg, ok := d.Of(t)
-		if !ok || seg.Kind != Planned {
-			continue
-		}
-		for _, f := range d.s.tasks.of(t).Inputs {
-			key := copyKey{f, seg.Node}
-			if _, under := d.copies[key]; under {
-				continue
-			}
-			if from := v.Nearest(f, seg.Node); from != None && from != seg.Node {
-				d.copies[key] = d.now.Add(d.s.View().MoveTime(d.s.files.of(f).Size, from, seg.Node))
-				out = append(out, Order{Kind: OrderCopy, Attempt: None, Task: t, Node: seg.Node, File: f, From: from})
+		if seg := d.stay(t); seg != nil && seg.Kind == Planned {
+			for _, f := range d.s.tasks.of(t).Inputs {
+				d.Copy(f, seg.Node, t)
 			}
 		}
 	}
-	d.lookFor = d.lookFor[:0]
+	out = append(out, d.asked...)
+	d.asked, d.lookFor = d.asked[:0], d.lookFor[:0]
 	return out
 }
 
@@ -170,8 +159,7 @@ func (d *Draft) ordered(o *Order, at Time) {
 		if seg, ok := d.Of(o.Task); ok && seg.Kind == Active {
 			parked := Segment{}
 			if o.Kind == OrderSuspend {
-				parked = Segment{Task: o.Task, Node: seg.Node, Hold: seg.Hold.Keep(d.s.platform.Nodes[seg.Node].Keeps),
-					Start: at, End: unit.Never, Kind: Parked}
+				parked = d.parked(o.Task, seg.Node, seg.Hold, at)
 			}
 			d.put(o.Task, parked)
 			d.free(o.Task, seg.Node, seg.Hold.Sub(parked.Hold))

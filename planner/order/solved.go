@@ -221,7 +221,7 @@ func (q *Solved) Planned(c *planner.Cycle) {
 		}
 	}
 	for _, f := range q.fits {
-		q.predict(c, f.w, q.ends[f.w], f.laxity)
+		c.Promise(f.w, q.ends[f.w], f.laxity)
 	}
 	q.solved, q.fits = false, q.fits[:0]
 }
@@ -280,20 +280,6 @@ func laxity(p *cp.Problem, job int32) time.Duration {
 		alone.Tasks = append(alone.Tasks, t)
 	}
 	return p.Jobs[job].Due.Sub(cp.Solve(&alone, cp.Options{}).End[0])
-}
-
-// predict records the expected end of a workflow when it is first planned.
-func (q *Solved) predict(c *planner.Cycle, w planner.WorkflowID, end unit.Time, laxity time.Duration) {
-	text := "no deadline"
-	if due := c.Workflow(w).Due; due < unit.Never {
-		text = fmt.Sprintf("laxity %v, the deadline is met with %v to spare", laxity.Round(time.Millisecond),
-			due.Sub(end).Round(time.Millisecond))
-		if end > due {
-			text = fmt.Sprintf("laxity %v, the deadline is missed by %v", laxity.Round(time.Millisecond),
-				end.Sub(due).Round(time.Millisecond))
-		}
-	}
-	c.Note(planner.Note{Topic: planner.TopicPredicted, Workflow: w, Task: planner.None, At: end, Text: text})
 }
 
 // model makes the problem of the unstarted tasks of the workflows whose earliest start has come.

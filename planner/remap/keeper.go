@@ -54,6 +54,10 @@ type start struct {
 	i int32
 }
 
+func byStart(a, b start) int {
+	return cmp.Or(cmp.Compare(a.j.at[a.i].start, b.j.at[b.i].start), cmp.Compare(a.j.id, b.j.id), cmp.Compare(a.i, b.i))
+}
+
 // instant is a task of a job, and when it is due.
 type instant struct {
 	at planner.Time
@@ -119,10 +123,7 @@ func (p *keeper) relieve() {
 	}
 	p.refresh()
 	list := p.plannedBefore(p.horizon, 0, nil)
-	slices.SortFunc(list, func(a, b start) int {
-		return cmp.Or(cmp.Compare(a.j.at[a.i].start, b.j.at[b.i].start), cmp.Compare(a.j.id, b.j.id),
-			cmp.Compare(a.i, b.i))
-	})
+	slices.SortFunc(list, byStart)
 	for _, s := range list {
 		at := s.j.at[s.i]
 		need, usage := &s.j.needs[s.i], p.pools[at.pool].usage
@@ -490,10 +491,7 @@ func (p *keeper) moveUp() error {
 	if !p.c.Draft.AnyFree() {
 		return nil
 	}
-	slices.SortFunc(able, func(a, b start) int {
-		x, y := &a.j.at[a.i], &b.j.at[b.i]
-		return cmp.Or(cmp.Compare(x.start, y.start), cmp.Compare(a.j.id, b.j.id), cmp.Compare(a.i, b.i))
-	})
+	slices.SortFunc(able, byStart)
 	for _, s := range able {
 		at := s.j.at[s.i]
 		if at.stage != planned {
@@ -755,7 +753,7 @@ func (p *keeper) fresh(j *job) bool { return p.c.Workflow(j.id).Arrived == p.c.N
 // missed refuses a job that no plan lets end in time, or notes it.
 func (p *keeper) missed(j *job) {
 	if (p.reject || p.c.Workflow(j.id).RejectLate) && p.fresh(j) {
-		text := fmt.Sprintf("laxity %v, no plan meets its deadline", short(j.laxity()))
+		text := fmt.Sprintf("laxity %v, no plan meets its deadline", j.laxity().Round(time.Millisecond))
 		p.c.Note(planner.Note{Topic: planner.TopicRefused, Workflow: j.id, Task: planner.None, At: j.due, Text: text})
 		p.dismiss(j)
 	}
@@ -767,20 +765,12 @@ func (p *keeper) missed(j *job) {
 // predict notes when a job that arrived is expected to end.
 func (p *keeper) predict(j *job) {
 	p.settle(j)
-	text := "no deadline"
-	if j.due < unit.Never {
-		text = fmt.Sprintf("laxity %v, the deadline is met with %v to spare", short(j.laxity()),
-			short(j.due.Sub(j.end)))
-		if j.end > j.due {
-			text = fmt.Sprintf("laxity %v, the deadline is missed by %v", short(j.laxity()), short(j.end.Sub(j.due)))
-		}
-		if !p.FIFO {
-			for i := range j.at {
-				p.c.Note(planner.Note{Topic: TopicSubDeadline, Workflow: j.id, Task: j.task(int32(i)), At: j.sub[i]})
-			}
+	if j.due < unit.Never && !p.FIFO {
+		for i := range j.at {
+			p.c.Note(planner.Note{Topic: TopicSubDeadline, Workflow: j.id, Task: j.task(int32(i)), At: j.sub[i]})
 		}
 	}
-	p.c.Note(planner.Note{Topic: planner.TopicPredicted, Workflow: j.id, Task: planner.None, At: j.end, Text: text})
+	p.c.Promise(j.id, j.end, j.laxity())
 }
 
 // newJob takes in a workflow, of which tasks may run or have ended already.

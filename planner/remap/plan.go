@@ -288,6 +288,5 @@ type pool struct {
 // coloured.
 func inOrder(a, b start) int {
 	x, y := &a.j.at[a.i], &b.j.at[b.i]
-	return cmp.Or(cmp.Compare(y.stage, x.stage), cmp.Compare(x.start, y.start), cmp.Compare(a.j.id, b.j.id),
-		cmp.Compare(a.i, b.i))
+	return cmp.Or(cmp.Compare(y.stage, x.stage), byStart(a, b))
 }

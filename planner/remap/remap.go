@@ -147,5 +147,3 @@ func (p *Policy) regrow() {
 		p.dismiss(j)
 	}
 }
-
-func short(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
