@@ -39,6 +39,8 @@ SIMULATED := ./executor
 RACED := TestADryRunStartsNothing TestRunTakesOneCommand TestAnImageThatIsSlowHoldsUpNobody \
 	TestAnInputThatIsSlowHoldsUpNobody TestScratchFilesGoEarly TestServeTakesWorkUntilItIsDrained \
 	TestThePageOfARunInContainers
+# Packages whose tests do more without -short.
+MORE := $$(go list $$(grep -rlE --include='*_test.go' 'testing\.Short\(|seedtest\.|rapid\.|slurmtest\.Long' . | xargs -n1 dirname | sort -u))
 empty :=
 space := $(empty) $(empty)
 UNDER_RACE := ^($(subst $(space),|,$(strip $(RACED))))$$
@@ -47,7 +49,7 @@ AT_LARGE := go test -count=1 -v -timeout 0
 # make check vets.
 GO_TEST := go test -vet=off -p $(PACKAGES) -timeout 40m $(if $(AS_ROOT),-exec "$(AS_ROOT)")
 
-.PHONY: static help demo demo-slurm test test-long room setup go compiler engine browser registry readers slurm build install uninstall images check bench load scale fuzz crash soak test-v2 release test-release \
+.PHONY: static help demo demo-slurm test test-long test-whole test-race test-race-short room setup go compiler engine browser registry readers slurm build install uninstall images check bench load scale fuzz crash soak test-v2 release test-release \
 	reproduce reproduce-quick figure pages pictures fidelity predictions adversary containers containers-quick emulation-table clean
 
 help: ## list the targets
@@ -69,14 +71,26 @@ test: go room setup browser registry slurm build images static ## the tests of e
 	$(GO_TEST) -short -skip '$(UNDER_RACE)' ./cmd $(DRIVERS) $(SIMULATED) $(ALONE)
 	GANTRY_TEST_RUN='$(UNDER_RACE)' $(GO_TEST) -short -race $$(go list ./... | grep -vxF "$$(go list $(SIMULATED) $(ALONE) $(DRIVERS) ./scripts/lint)")
 
-test-long: go room setup browser registry readers slurm build images ## the rest, before a release: hours; resumable; PART, see scripts/test-long; SEED
+test-long: go room setup browser registry readers slurm build images ## the rest, before a release: 3 hours; resumable; PART, see scripts/test-long; SEED
 	@scripts/test-long $(PART)
+
+# Two parts of it. Rounds and pairs of fault points have their own.
+test-whole:
+	$(GO_TEST) -timeout 0 -skip '^(TestRounds|TestServerRounds|TestEveryFaultPoint)$$' \
+		$$(printf '%s\n' $(MORE) | grep -xF "$$(go list ./cmd $(DRIVERS) $(SIMULATED) $(ALONE))")
+
+test-race:
+	$(GO_TEST) -timeout 0 -race $$(printf '%s\n' $(MORE) | grep -vxF "$$(go list ./cmd $(DRIVERS) $(SIMULATED) $(ALONE))")
+
+# More instances find no race in these.
+test-race-short:
+	$(GO_TEST) -timeout 0 -race -short ./cmd $(SIMULATED)
 
 room:
 	@scripts/ensure-room
 
 # Tests of docs take the binaries that were just built.
-test: export GANTRY_TEST_BIN := $(CURDIR)/bin
+test test-long: export GANTRY_TEST_BIN := $(CURDIR)/bin
 
 browser: ## a headless browser, zsh and fish for tests, which are skipped without
 	@scripts/ensure-browser.sh
@@ -146,11 +160,8 @@ scale: build ## simulate 100,000 tasks on 1,000 nodes under every greedy policy 
 	scripts/tiny-steps
 
 fuzz: ## every fuzz target for FUZZTIME (20s)
-	@set -e; for pkg in $$(go list ./...); do \
-		for target in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-			echo "$$pkg $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
-		done; \
-	done
+	@grep -rHoE --include='*_test.go' '^func Fuzz\w+' . | sed 's|/[^/]*:func| |' | (set -e; while read -r pkg target; do \
+		echo "$$pkg $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg </dev/null; done)
 
 crash: images ## disturb gantry, Docker Engines, a disk and a server at random moments; ROUNDS, SEED, ENGINES, RUNTIME=docker or oci, REPORT=FILE.md
 	$(AS_ROOT) env $(if $(RUNTIME),GANTRY_CRASH_RUNTIME=$(RUNTIME)) GANTRY_CRASH_ENGINES=$(or $(ENGINES),$(shell nproc)) $(if $(REPORT),GANTRY_CRASH_REPORT=$(abspath $(REPORT))) \

@@ -25,7 +25,7 @@ func TestServerRounds(t *testing.T) {
 	t.Parallel()
 	needImage(t)
 	names := oneRuntime(t, 0)
-	rounds := number(t, "GANTRY_CRASH_ROUNDS", int64(len(names)))
+	rounds := (number(t, "GANTRY_CRASH_ROUNDS", 3*int64(len(names))) + 2) / 3 // they last longer
 	side := min(number(t, "GANTRY_CRASH_ENGINES", 2), rounds)
 	f := &serverField{gantry: build(t), seed: seed(t), witness: newWitness(t), archive: saved(t)}
 	t.Logf("%d rounds of a server on %v, %d side by side", rounds, names, side)

@@ -136,11 +136,9 @@ func Rand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(first, 1))
 }
 
-// Takes reports whether a test that goes through many cases tries case i: all of them, but with -short or the race
-// detector one in six, others for seeds that differ by 65536.
-func Takes(i int) bool {
-	return !testing.Short() && !raced || uint64(i)%6 == first>>16%6
-}
+// Takes reports whether a test that goes through many cases tries case i: all of them, but with -short one in six,
+// others for seeds that differ by 65536.
+func Takes(i int) bool { return !testing.Short() || uint64(i)%6 == first>>16%6 }
 
 // Check is rapid.Check from GANTRY_TEST_SEED on. With -short rapid tries a fifth.
 func Check(t *testing.T, property func(*rapid.T)) {
