@@ -538,8 +538,16 @@ func TestPartsOfOutputsCanBeResults(t *testing.T) {
 	if !strings.Contains(errs, `"parts/a*.tex" matches no file`) {
 		t.Error(errs)
 	}
-	out, _ := c.gantry(exitOK, "run", "--image", "gantry/busybox", "--results", "d/none", "--results", "d/y",
-		"--results", "all.txt/x", flow)
+	out, errs := c.gantry(exitOK, "run", "--image", "gantry/busybox", "--results", "d/none", "--results", "d/y",
+		"--results", "all.txt/x", "--results", "**/*.none", "--results", "**/x1", "--results", "s*/no.log", flow)
+	for _, pattern := range []string{"**/*.none", "s*/no.log"} {
+		if strings.Count(errs, "is a result by the pattern \""+pattern+"\"") != 1 {
+			t.Errorf("nothing of %s: %s", pattern, errs)
+		}
+	}
+	if strings.Count(errs, "is a result by the pattern") != 2 {
+		t.Errorf("more are named: %s", errs)
+	}
 	for _, none := range []string{"d/none", "all.txt/x"} {
 		if !strings.Contains(out, "left no file for the results \""+none+"\"\n") {
 			t.Errorf("nothing of %s: %s", none, out)

@@ -148,6 +148,9 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 		{input, append(simulated, "--image=some", flow), "no task is emulated",
 			[]string{"--time-scale=0.5", "--size-scale=2", "--checkpoint=1MB"}},
 		{input, []string{"check", flow}, "names a time limit", []string{"--enforce-walltime"}},
+		{input, []string{"check", written(t, "limited.json", `{"name": "w", "schemaVersion": "1.5", "workflow": {
+			"specification": {"tasks": [{"id": "a", "name": "a", "timeLimitInSeconds": 9}], "files": []},
+			"execution": {"tasks": []}}}`)}, "names a time limit", []string{"--enforce-walltime"}},
 		{input, []string{"check", dax}, "nothing to repair", []string{"--repair"}},
 		{input, []string{"check", nodes}, "no workflow is among these", []string{"--catalog=c.yml",
 			"--enforce-walltime", "--repair", "--kilobytes"}},

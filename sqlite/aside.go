@@ -87,7 +87,10 @@ func (r *Run) with(first func() error, events []planner.Event) error {
 	aside := r.aside
 	r.aside = nil
 	r.mu.Unlock()
-	if first == nil && len(aside) == 0 {
+	r.db.hashing.Lock()
+	idle := first == nil && len(aside)+len(r.db.hashes) == 0
+	r.db.hashing.Unlock()
+	if idle {
 		return nil
 	}
 	err := r.db.transact(func() (err error) {
@@ -125,8 +128,7 @@ func (r *Run) insertContents(rows []reuse.Content) error {
 		if c.Sum != nil {
 			sum = c.Sum[:]
 		}
-		if err := r.db.exec("INSERT OR REPLACE INTO contents(run, file, node, size_bytes, mtime_ns, ctime_ns, inode, "+
-			"device, sha256) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", r.id, c.File, c.Node, c.Stamp.Size, c.Stamp.Modified,
+		if err := r.rows.exec(insertContent, int64(c.File), int64(c.Node), c.Stamp.Size, c.Stamp.Modified,
 			c.Stamp.Changed, int64(c.Stamp.Inode), int64(c.Stamp.Device), sum); err != nil {
 			return err
 		}

@@ -38,6 +38,12 @@ func scanContent(scan Scan, c *reuse.Content, before ...any) error {
 // Remembered implements reuse.Memory.
 func (db *DB) Remembered(ctx context.Context, s reuse.Stamp) (was reuse.Stamp, sum reuse.Sum, hashed time.Time, ok bool,
 	err error) {
+	db.hashing.Lock()
+	h, ok := db.hashes[[2]uint64{s.Device, s.Inode}]
+	db.hashing.Unlock()
+	if ok {
+		return h.Stamp, h.Sum, h.at, true, nil
+	}
 	var at int64
 	var bytes []byte
 	was = s
@@ -51,11 +57,43 @@ func (db *DB) Remembered(ctx context.Context, s reuse.Stamp) (was reuse.Stamp, s
 	return was, reuse.Sum(bytes), time.Unix(0, at), true, nil
 }
 
-// Remember implements reuse.Memory.
-func (db *DB) Remember(s reuse.Stamp, sum reuse.Sum, hashed time.Time) error {
-	return db.change("INSERT OR REPLACE INTO hashes(device, inode, size_bytes, mtime_ns, ctime_ns, sha256, hashed_ns) "+
-		"VALUES (?, ?, ?, ?, ?, ?, ?)", int64(s.Device), int64(s.Inode), s.Size, s.Modified, s.Changed, sum[:],
-		hashed.UnixNano())
+// hash is the hash of a file, taken at an instant.
+type hash struct {
+	reuse.Stamp
+	reuse.Sum
+	at time.Time
+}
+
+// Remember implements reuse.Memory. The next transaction writes it: nobody waits for the disk, as the file can be
+// hashed again.
+func (db *DB) Remember(s reuse.Stamp, sum reuse.Sum, hashed time.Time) {
+	db.hashing.Lock()
+	defer db.hashing.Unlock()
+	if db.hashes == nil {
+		db.hashes = map[[2]uint64]hash{}
+	}
+	db.hashes[[2]uint64{s.Device, s.Inode}] = hash{s, sum, hashed}
+}
+
+// insertHashes writes the hashes that wait.
+func (db *DB) insertHashes() error {
+	if len(db.hashes) == 0 {
+		return nil
+	}
+	ctx := context.Background()
+	insert, err := db.conn.PrepareContext(ctx, "INSERT OR REPLACE INTO hashes(device, inode, size_bytes, mtime_ns, "+
+		"ctime_ns, sha256, hashed_ns) VALUES (?, ?, ?, ?, ?, ?, ?)")
+	if err != nil {
+		return err
+	}
+	defer insert.Close()
+	for _, h := range db.hashes {
+		if _, err := insert.ExecContext(ctx, int64(h.Device), int64(h.Inode), h.Size, h.Modified, h.Changed, h.Sum[:],
+			h.at.UnixNano()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Candidates returns the attempts of all runs that ended well, or took over outputs of one, of tasks of that identity;

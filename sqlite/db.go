@@ -85,6 +85,9 @@ type DB struct {
 	open   *pending // while there is a writer connection
 	runs   map[*Run]struct{}
 
+	hashing sync.Mutex         // guards hashes; last of all
+	hashes  map[[2]uint64]hash // by device and inode: those that no transaction has written
+
 	remove  string            // a directory that goes with Close; "": none
 	aliases map[string]string // further names of runs
 }
@@ -330,11 +333,18 @@ func (db *DB) transact(f func() error) error {
 		return db.wrap("write", err)
 	}
 	err := f()
+	db.hashing.Lock()
+	defer db.hashing.Unlock()
+	if err == nil {
+		err = db.insertHashes()
+	}
 	if err == nil {
 		err = db.exec("COMMIT")
 	}
 	if err != nil {
 		_ = db.exec("ROLLBACK") // it fails where SQLite itself has rolled back
+	} else {
+		db.hashes = nil
 	}
 	return db.wrap("write", err)
 }

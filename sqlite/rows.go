@@ -106,6 +106,8 @@ var (
 		"declared_memory_bytes, imputed_bits, image, command, identity, state, node, attempts, attempt, ready_ns, "+
 		"queued_ns, ended_ns")
 	insertFile    = insertInto("INSERT", "files", "run, file, workflow, name, size_bytes, producer")
+	insertContent = insertInto("INSERT OR REPLACE", "contents", "run, file, node, size_bytes, mtime_ns, ctime_ns, "+
+		"inode, device, sha256")
 	insertReplica = insertInto("INSERT", "replicas", "run, file, node, replica")
 	insertAttempt = insertInto("INSERT OR REPLACE", "attempts", "run, attempt, task, try, node, hold_millicores, "+
 		"hold_memory_bytes, hold_disk_bps, planned_end_ns, estimate_ns, estimate_spread_ns, estimate_samples, "+

@@ -132,6 +132,7 @@ func (b *builder) rule(r *flowRule) {
 		t.Kind = b.same(program(r.command))
 	}
 	writes, seen := map[string]bool{}, map[string]string{}
+	var called calls // read once it is asked
 	for _, f := range r.outputs {
 		if b.keep(48); b.full(r.line) {
 			return
@@ -144,8 +145,13 @@ func (b *builder) rule(r *flowRule) {
 		if b.full(r.line) {
 			return
 		}
-		if f.as == "" && path.IsAbs(f.name) && runs(r.command, f.name) {
-			continue // a program of the image
+		if f.as == "" && path.IsAbs(f.name) {
+			if called == nil {
+				called = callsOf(r.command)
+			}
+			if called.run(f.name) {
+				continue // a program of the image
+			}
 		}
 		name := b.flowFile(f, true)
 		b.oneName(seen, f, name)
@@ -245,26 +251,38 @@ func (b *builder) elsewhere(place string) string {
 	return name
 }
 
-// runs reports whether a command for a shell starts a program by that path, or one of a directory such as /usr/bin by
-// its name or as the argument of another program.
-func runs(command, program string) (found bool) {
+// calls are the words of a command for a shell: those by which it starts programs are true.
+type calls map[string]bool
+
+func callsOf(command string) calls {
+	words := calls{}
 	parsed, err := syntax.NewParser().Parse(strings.NewReader(command), "")
 	if err != nil {
-		return false
+		return words
 	}
-	program = path.Clean(program)
-	usual := strings.HasSuffix(path.Dir(program), "bin")
 	syntax.Walk(parsed, func(n syntax.Node) bool {
 		if call, ok := n.(*syntax.CallExpr); ok {
 			for i, arg := range call.Args {
 				word, err := expand.Literal(nil, arg)
-				found = found || err == nil && (i == 0 || usual) && path.Clean(word) == program ||
-					usual && i == 0 && word == path.Base(program)
+				if path.IsAbs(word) {
+					word = path.Clean(word)
+				}
+				if err == nil {
+					words[word] = words[word] || i == 0
+				}
 			}
 		}
-		return !found
+		return true
 	})
-	return found
+	return words
+}
+
+// run reports whether a program is started by that path, or one of a directory such as /usr/bin by its name or as the
+// argument of another program.
+func (c calls) run(program string) bool {
+	program = path.Clean(program)
+	starts, named := c[program]
+	return starts || strings.HasSuffix(path.Dir(program), "bin") && (named || c[path.Base(program)])
 }
 
 // program is the program that a command begins with, for the type of the task.
@@ -299,6 +317,7 @@ func (b *builder) flowResources(t *Task, r *flowRule) {
 		case flowWallTime:
 			b.limit(t, "wall time", v.text, time.Second, v.line)
 			if b.opt.EnforceWalltime {
+				b.wf.Walltimes = true
 				continue
 			}
 			t.TimeLimit = 0

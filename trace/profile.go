@@ -102,7 +102,9 @@ func (b *builder) applyProfiles(t *Task, given profiles) {
 			before := t.TimeLimit
 			if !isNumber(p.value) {
 				b.expression(t, p)
-			} else if b.limit(t, p.key, p.value, time.Minute, p.line); !b.opt.EnforceWalltime {
+			} else if b.limit(t, p.key, p.value, time.Minute, p.line); b.opt.EnforceWalltime {
+				b.wf.Walltimes = true
+			} else {
 				t.TimeLimit = before
 				b.noEffect(p.namespace + "." + p.key + " (--enforce-walltime)")
 			}

@@ -239,8 +239,8 @@ func sniff(in *bufio.Reader, source string) (Format, error) {
 	}
 	unknown := func(is string) (Format, error) {
 		return Unknown, &reader.FormatError{Rule: "unknown-format", Message: is +
-			"; gantry reads Pegasus DAX (XML), Pegasus 5 YAML, WfFormat (JSON), makeflows, and what docs/files.md " +
-			"lists"}
+			"; gantry reads Pegasus DAX (XML), Pegasus 5 YAML, WfFormat (JSON), makeflows (by their names: Makeflow, " +
+			"Makefile, *.makeflow, *.mf or *.mk), and what docs/files.md lists"}
 	}
 	if f := tableFormat(text, source); f != Unknown {
 		return f, nil

@@ -102,6 +102,8 @@ type Workflow struct {
 	Obstacles []string
 	// Results are patterns that may match parts of outputs, which are results then.
 	Results []string `json:",omitzero"`
+	// Walltimes says that a walltime is a limit since EnforceWalltime asks for it.
+	Walltimes bool `json:",omitzero"`
 }
 
 // Container is an image as a catalog names it.

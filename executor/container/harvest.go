@@ -401,7 +401,7 @@ func (h *harvest) doubts() string {
 	for _, of := range []struct {
 		text  string
 		names []string
-	}{{"left an empty output: ", empty}, {"left no file for the results ", h.without()}} {
+	}{{"left an empty output: ", empty}, {evidence.NoResult, h.without()}} {
 		if n := len(of.names); n > most {
 			of.names = append(of.names[:most], fmt.Sprintf("%d more", n-most))
 		}

@@ -101,6 +101,8 @@ type Bounds struct {
 	Whole       time.Duration // everything ends after that: without a course there is an error
 	// Share, if above 0, also bounds Time: this share of the expected makespan.
 	Share float64
+	// Vain, if set, says that repetitions of a course are worth nothing.
+	Vain func(first *Course) bool
 }
 
 // Make forecasts a run. It makes as many repetitions as the bounds allow. A course that cannot be simulated to its end
@@ -119,6 +121,9 @@ func Make(ctx context.Context, make Maker, past *Past, b Bounds) (*Forecast, err
 	limit := b.Time
 	if b.Share > 0 {
 		limit = min(limit, time.Duration(b.Share*float64(first.End.Sub(past.Now))))
+	}
+	if b.Vain != nil && b.Vain(first) {
+		b.Repetitions = 0
 	}
 	courses := []*Course{first}
 	for k := 1; k <= b.Repetitions; k++ {

@@ -110,7 +110,7 @@ type Memory interface {
 	// Remembered returns the record of the file with that inode; ok is false if there is none.
 	Remembered(ctx context.Context, s Stamp) (was Stamp, sum Sum, hashed time.Time, ok bool, err error)
 	// Remember keeps the hash of a file, and when it was hashed.
-	Remember(s Stamp, sum Sum, hashed time.Time) error
+	Remember(s Stamp, sum Sum, hashed time.Time)
 }
 
 // granularity is more than the clock of a file system may stand still: a file that was hashed sooner after its last
@@ -180,7 +180,8 @@ func (k *Keeper) read(ctx context.Context, path string) (Sum, Stamp, error) {
 			continue
 		}
 		sum := Sum(hash.Sum(nil))
-		return sum, after, k.Log.Remember(after, sum, begun)
+		k.Log.Remember(after, sum, begun)
+		return sum, after, nil
 	}
 	return Sum{}, Stamp{}, fmt.Errorf("hash %s: somebody writes to it", path)
 }

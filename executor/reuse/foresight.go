@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"gantry/executor"
 	"gantry/planner"
@@ -29,7 +28,7 @@ type Foresight struct {
 
 // Foresee makes a foresight of a keeper that keeps nothing, and needs neither Run nor Files.
 func (k *Keeper) Foresee() *Foresight {
-	k.Log, k.made = &quiet{Log: k.Log, sums: map[Stamp]memory{}}, map[[2]string]Sum{}
+	k.Log, k.made = quiet{k.Log}, map[[2]string]Sum{}
 	return &Foresight{k: k, by: map[[2]string]*Decision{}}
 }
 
@@ -69,27 +68,7 @@ func (e *earlier) foresee(spec *executor.TaskSpec) error {
 	return nil
 }
 
-// quiet is a log to which nothing is written.
-type quiet struct {
-	Log
-	sums map[Stamp]memory
-}
+// quiet is a log whose runs do not change.
+type quiet struct{ Log }
 
-type memory struct {
-	sum Sum
-	at  time.Time
-}
-
-func (q *quiet) Hashed(int64, planner.FileID, Sum) error { return nil }
-
-func (q *quiet) Remember(s Stamp, sum Sum, at time.Time) error {
-	q.sums[s] = memory{sum, at}
-	return nil
-}
-
-func (q *quiet) Remembered(ctx context.Context, s Stamp) (was Stamp, sum Sum, at time.Time, ok bool, err error) {
-	if m, ok := q.sums[s]; ok {
-		return s, m.sum, m.at, true, nil
-	}
-	return q.Log.Remembered(ctx, s)
-}
+func (quiet) Hashed(int64, planner.FileID, Sum) error { return nil }

@@ -34,10 +34,7 @@ func (b *book) Remembered(_ context.Context, s Stamp) (Stamp, Sum, time.Time, bo
 	return v.Stamp, v.Sum, v.at, ok, nil
 }
 
-func (b *book) Remember(s Stamp, sum Sum, at time.Time) error {
-	b.sums[s.Inode] = version{s, sum, at}
-	return nil
-}
+func (b *book) Remember(s Stamp, sum Sum, at time.Time) { b.sums[s.Inode] = version{s, sum, at} }
 
 func (b *book) Candidates(_ context.Context, id []byte, _ int) ([]Candidate, error) {
 	return b.all[Sum(id)], nil

@@ -489,7 +489,7 @@ func (k *Keeper) adopt(ctx context.Context, from string, w *executor.WorkflowSpe
 		hashed.Sub(time.Unix(0, was.Modified)) > granularity {
 		for _, at := range []string{from, k.at(w, f, n)} {
 			if after, err := StampOf(at); err == nil && after.Size == before.Size && after.Modified == before.Modified {
-				_ = k.Log.Remember(after, sum, time.Now()) // else it is hashed again
+				k.Log.Remember(after, sum, time.Now())
 			}
 		}
 	}

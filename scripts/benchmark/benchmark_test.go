@@ -5,6 +5,7 @@
 //	docker  trivial containers: gantry, a bare loop over the Engine API with the same options, and "docker run" by
 //	        xargs, all with the same number in flight
 //	few     sixty trivial commands on two cores: gantry, snakemake, and "docker run" by xargs
+//	small   a task with 5,000 small inputs, less one without inputs, and cp -r of them, with a warm cache
 //	read    reading DAX and WfFormat of 100,000 tasks, from file to workflow
 //	log     queries of the documents and scans of views over 205,000 simulated tasks, by sqlite3; ls, show,
 //	        explain and report on a log of 1,000 runs and 10 million attempts, which takes some 10 GB of disk
@@ -44,7 +45,7 @@ type bench struct {
 
 var (
 	large = flag.Bool("large", false, "measure")
-	parts = flag.String("parts", "null,docker,few,plan,stream,read,log", "what to measure")
+	parts = flag.String("parts", "null,docker,few,small,plan,stream,read,log", "what to measure")
 	b     bench
 )
 
@@ -72,8 +73,8 @@ func TestBars(t *testing.T) {
 
 // run measures all parts: one that fails, as where there is no Docker Engine, keeps no other from being measured.
 func (b *bench) run(parts []string) error {
-	known := map[string]func() error{"null": b.null, "docker": b.docker, "few": b.few, "read": b.read,
-		"log": b.log, "plan": b.plan, "stream": b.stream, "before": b.before}
+	known := map[string]func() error{"null": b.null, "docker": b.docker, "few": b.few, "small": b.small,
+		"read": b.read, "log": b.log, "plan": b.plan, "stream": b.stream, "before": b.before}
 	for _, p := range parts {
 		if known[p] == nil {
 			return fmt.Errorf("unknown part %q: %s", p, strings.Join(slices.Sorted(maps.Keys(known)), ", "))

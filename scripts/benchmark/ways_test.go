@@ -1,6 +1,7 @@
 package benchmark
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -95,6 +96,70 @@ func (b *bench) few() error {
 	fmt.Printf("  snakemake -j2, without containers: %.2f s\n", m[2].Wall.Seconds())
 	verdict("gantry / snakemake -j2, wall time", own/m[2].Wall.Seconds(), 0.5, "")
 	return nil
+}
+
+// small compares what 5,000 small inputs cost a run with cp -r of them: as inputs of a makeflow, of a WfFormat file,
+// and in a directory. Minima of five turns count.
+func (b *bench) small() error {
+	const n = 5000
+	dir, err := smallInputs(b.dir, n)
+	if err != nil {
+		return err
+	}
+	for _, runtime := range []string{"oci", "docker"} {
+		least := map[string]float64{}
+		for turn := range 5 {
+			for _, what := range []string{"cp -r", "none.makeflow", "many.makeflow", "many.json", "tree.makeflow"} {
+				run := func() (measure.Cost, error) {
+					to := filepath.Join(dir, fmt.Sprint(runtime, turn))
+					return measure.Of(exec.CommandContext(b.ctx, "cp", "-r", filepath.Join(dir, "tree"), to))
+				}
+				if what != "cp -r" {
+					args := quiet("run --runtime "+runtime, "--image", image)
+					if strings.HasPrefix(what, "many") {
+						args = append(args, "--inputs", filepath.Join(dir, "tree"))
+					}
+					run = b.command(b.gantry, nil, append(args, filepath.Join(dir, what))...)
+				}
+				cost, err := run()
+				if err != nil {
+					return err
+				}
+				if took := cost.Wall.Seconds(); turn == 0 || took < least[what] {
+					least[what] = took
+				}
+			}
+		}
+		cp, none := least["cp -r"], least["none.makeflow"]
+		fmt.Printf("%d inputs of 1 to 10 kB, %s: cp -r %.2f s, a run without inputs %.2f s\n", n, runtime, cp, none)
+		for _, flow := range []string{"many.makeflow", "many.json", "tree.makeflow"} {
+			verdict(flow+" less the run without inputs / cp -r, wall time", (least[flow]-none)/cp, 2, "")
+		}
+	}
+	return nil
+}
+
+// smallInputs writes a directory of files, and workflows that read none, all, or the directory.
+func smallInputs(top string, n int) (dir string, err error) {
+	if dir, err = os.MkdirTemp(top, "inputs"); err != nil {
+		return "", err
+	}
+	err = os.Mkdir(filepath.Join(dir, "tree"), 0o755)
+	write := func(name string, text []byte) {
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), text, 0o644))
+	}
+	var names []string
+	for i := range n {
+		names = append(names, fmt.Sprint("f", i))
+		write("tree/"+names[i], bytes.Repeat([]byte("x"), 1000+9000*i/n))
+	}
+	write("none.makeflow", []byte("n:\n\ttrue >n\n"))
+	write("tree.makeflow", []byte("n: tree\n\ttrue >n\n"))
+	write("many.makeflow", []byte("n: "+strings.Join(names, " ")+"\n\ttrue >n\n"))
+	write("many.json", fmt.Appendf(nil, `{"name": "many", "schemaVersion": "1.5", "workflow": {"specification": {
+		"tasks": [{"id": "a", "name": "a", "inputFiles": ["%s"], "outputFiles": ["n"]}], "files": [{"id": "n"}]},
+		"execution": {"tasks": [{"id": "a", "command": "true >n"}]}}}`, strings.Join(names, `", "`)))
+	return dir, err
 }
 
 func (b *bench) own() way {

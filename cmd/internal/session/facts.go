@@ -22,7 +22,7 @@ type Facts struct {
 	GPUs      bool // a task holds some
 	Networked bool // a command has a network
 	Shells    bool // a task runs its command by a shell
-	Limited   bool // a task has a time limit
+	Limited   bool // a walltime is a limit, by --enforce-walltime
 	Due       bool // a workflow has a deadline
 	Workloads bool // a workload file was read
 	More      bool // there are more workflows than --count takes
@@ -61,7 +61,7 @@ func (f *Facts) Take(set *Settings, sub *executor.Submission) {
 
 // Workflow takes in a workflow.
 func (f *Facts) Workflow(set *Settings, w *trace.Workflow) {
-	f.Flows, f.formats[w.Format] = f.Flows+1, true
+	f.Flows, f.formats[w.Format], f.Limited = f.Flows+1, true, f.Limited || w.Walltimes
 	for i := range w.Tasks {
 		t := &w.Tasks[i]
 		runs := len(t.Command) > 0 && !set.Emulate
@@ -71,7 +71,7 @@ func (f *Facts) Workflow(set *Settings, w *trace.Workflow) {
 		f.Tokens = f.Tokens || executor.NeedsTokens(set.Needs, t)
 		f.GPUs = f.GPUs || executor.GPUs(set.GPUs, t) > 0
 		f.Networked = f.Networked || runs && executor.Networked(set.Networks, t)
-		f.Programs, f.Emulated, f.Limited = f.Programs || runs, f.Emulated || !runs, f.Limited || t.TimeLimit > 0
+		f.Programs, f.Emulated = f.Programs || runs, f.Emulated || !runs
 	}
 }
 

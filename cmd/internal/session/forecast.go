@@ -67,7 +67,8 @@ func (p *Prediction) TakeMeasurements(of *Prediction) { p.programs = of.programs
 
 // bounds are those of the prediction before a run. Where nothing varies there is nothing to repeat.
 func (p *Prediction) bounds() forecast.Bounds {
-	b := forecast.Bounds{Repetitions: 100, Least: 40, Time: time.Second, Whole: 10 * time.Second, Share: forecastShare}
+	b := forecast.Bounds{Repetitions: 100, Least: 40, Time: time.Second, Whole: 10 * time.Second, Share: forecastShare,
+		Vain: func(c *forecast.Course) bool { return p.Unpredicted(c) != "" }}
 	if p.basis() == basisDeclared && p.programs.empty() || own.Is(p.Set.Policy) {
 		b.Repetitions = 0
 	}

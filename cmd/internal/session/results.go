@@ -6,14 +6,60 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
+	"gantry/executor"
+	"gantry/executor/container/evidence"
 	"gantry/executor/container/stage"
+	"gantry/planner"
+	"gantry/trace/shown"
 )
+
+// promised are the patterns of results of a run, and the messages of tasks that left nothing for some of them.
+type promised struct {
+	flows map[string]*executor.WorkflowSpec
+	said  []string
+}
+
+func (p *promised) watch(events []planner.Event, admitted []*executor.Admission) {
+	for _, adm := range admitted {
+		runs := func(t *executor.TaskSpec) bool { return !t.Emulated() }
+		if len(adm.Spec.Results) > 0 && slices.ContainsFunc(adm.Tasks, runs) {
+			if p.flows == nil {
+				p.flows = map[string]*executor.WorkflowSpec{}
+			}
+			p.flows[adm.Spec.Name] = adm.Spec
+		}
+	}
+	for i := range events {
+		x, over := events[i].Body.(*planner.AttemptExited)
+		if over && len(p.flows) > 0 && strings.Contains(x.Message, evidence.NoResult) {
+			p.said = append(p.said, x.Message)
+		}
+	}
+}
+
+// missing names the patterns that match no result, unless a task is named for that.
+func (p *promised) missing(runDir string) (all []string) {
+	for _, flow := range slices.Sorted(maps.Keys(p.flows)) {
+		files, _ := stage.Files(filepath.Join(runDir, "results", executor.EscapeName(flow))) // if there are any
+		for _, pattern := range p.flows[flow].Results {
+			is, name := executor.WorkflowSpec{Results: []string{pattern}}, shown.Quote(pattern)
+			told := func(said string) bool { return strings.Contains(said, name) }
+			if !slices.ContainsFunc(files, is.IsResult) && !slices.ContainsFunc(p.said, told) {
+				all = append(all, fmt.Sprintf("no file of workflow %s is a result by the pattern %s: its tasks "+
+					"wrote none that matches", flow, name))
+			}
+		}
+	}
+	return all
+}
 
 // LatestLink is the name of a link to the directory of the newest run.
 const LatestLink = "latest"

@@ -88,6 +88,7 @@ type Session struct {
 	opts      Options
 	locks     []*os.File         // of the run
 	upkeep    *upkeep            // looks after the files of the run; nil without a log
+	results   promised           // patterns of them
 	collector *metrics.Collector // nil: metrics are taken from the log
 	page      *live.Server       // nil: nobody watches
 	resumes   bool               // it continues a run
@@ -265,6 +266,9 @@ func (s *Session) watch(v planner.View, events []planner.Event, admitted []*exec
 	if s.upkeep != nil {
 		s.upkeep.watch(v, events, admitted)
 	}
+	if s.opts.Server == nil {
+		s.results.watch(events, admitted)
+	}
 	if p := s.Prediction; p != nil && p.past != nil {
 		p.past.Batches = append(p.past.Batches,
 			executor.Batch{Events: slices.Clone(events), Admissions: slices.Clone(admitted)})
@@ -327,6 +331,12 @@ func (s *Session) verdict(ctx context.Context, res executor.Result) error {
 		state, code = sqlite.Failed, exit.Input
 	case failed > 0:
 		state, code = sqlite.Failed, exit.TasksFailed
+	}
+	if code == exit.OK && s.Log != nil && Capabilities(s.Set.Runtime).Programs {
+		for _, text := range s.results.missing(s.Dir) {
+			s.View.Warn("%s", text)
+			_ = s.Log.Warn("results", text)
+		}
 	}
 	if err := s.finish(context.WithoutCancel(ctx), state, code); err != nil {
 		return exit.With(exit.Host, err)

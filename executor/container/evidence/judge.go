@@ -175,6 +175,9 @@ func (e Evidence) Judge() Verdict {
 // WroteStderr is the message about a program that ended well and wrote to standard error.
 const WroteStderr = "wrote to standard error"
 
+// NoResult begins the message about a program that ended well and left nothing for patterns of results.
+const NoResult = "left no file for the results "
+
 // Missing is the verdict on an attempt that was OK so far, when outputs are missing.
 func (e Evidence) Missing(missing string) Verdict {
 	v := Verdict{Outcome: planner.OutputMissing, Message: missing}

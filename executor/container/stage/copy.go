@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -71,49 +72,44 @@ func (s *Area) link(from, to planner.NodeID) (unit.BytesPerSecond, time.Duration
 	return s.platform.Link(s.platform.Nodes[from].Group, s.platform.Nodes[to].Group)
 }
 
+// opener opens a file and describes it.
+type opener func(path string) (*os.File, fs.FileInfo, error)
+
 // extent is a part of a regular file: the bytes from one offset up to another, which is 0 for its end.
 type extent struct {
 	path     string
 	from, to int64
-	open     func(path string) (*os.File, error) // nil: os.Open
+	open     opener // nil: openOwn
 }
 
 // copyWhole makes a file of parts of others, at most rate bytes per second if that is not 0.
 func copyWhole(ctx context.Context, to string, rate unit.BytesPerSecond, mode fs.FileMode, from ...extent) error {
-	for _, e := range from { // executable files stay so
-		if st, err := os.Stat(e.path); err == nil {
-			mode |= Readable(st.Mode()) & 0o111
-		}
-	}
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
-	}
+	var out *os.File
 	for _, e := range from {
-		if err = pourExtent(ctx, out, e, rate); err != nil {
-			break
+		if e.open == nil {
+			e.open = openOwn
+		}
+		in, st, err := e.open(e.path)
+		if err == nil && !st.Mode().IsRegular() {
+			err = fmt.Errorf("%s is not a regular file", e.path)
+		}
+		if err == nil && out == nil { // executable files stay so
+			out, err = os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode|Readable(st.Mode())&0o111)
+		}
+		if err == nil {
+			err = pourExtent(ctx, out, in, st.Size(), e, rate)
+		}
+		in.Close()
+		if err != nil {
+			out.Close()
+			return err
 		}
 	}
-	return errors.Join(err, out.Close())
+	return out.Close()
 }
 
-// pourExtent appends a part of a file. Its holes stay holes.
-func pourExtent(ctx context.Context, out *os.File, e extent, rate unit.BytesPerSecond) error {
-	if e.open == nil {
-		e.open = openOwn
-	}
-	in, err := e.open(e.path)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	st, err := in.Stat()
-	if err != nil {
-		return err
-	} else if !st.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a regular file", e.path)
-	}
-	end := st.Size()
+// pourExtent appends a part of a file of that size. Its holes stay holes.
+func pourExtent(ctx context.Context, out, in *os.File, end int64, e extent, rate unit.BytesPerSecond) error {
 	if end == 0 { // files of the kernel's have no size, and yet something to read
 		_, err := pour(ctx, out, in, math.MaxInt64, time.Now(), 0, rate)
 		return err
@@ -121,8 +117,13 @@ func pourExtent(ctx context.Context, out *os.File, e extent, rate unit.BytesPerS
 	if e.to > 0 {
 		end = min(end, e.to)
 	}
-	if rate == 0 && end-e.from < 64<<10 { // holes are no matter
-		_, err := out.ReadFrom(onlyReader{io.NewSectionReader(in, e.from, max(0, end-e.from))})
+	if rate == 0 && end-e.from < smallFile { // holes are no matter
+		buf := smallFiles.Get().(*[smallFile]byte)
+		defer smallFiles.Put(buf)
+		n, err := in.ReadAt(buf[:max(0, end-e.from)], e.from)
+		if err == nil || err == io.EOF {
+			_, err = out.Write(buf[:n])
+		}
 		return err
 	}
 	base, err := out.Seek(0, io.SeekEnd)
@@ -153,8 +154,10 @@ func pourExtent(ctx context.Context, out *os.File, e extent, rate unit.BytesPerS
 	return out.Truncate(base + max(0, end-e.from))
 }
 
-// onlyReader keeps the kernel from copying, which takes more calls for a few bytes.
-type onlyReader struct{ io.Reader }
+// smallFile is the size up to which a file is copied through memory: the kernel takes more calls for a few bytes.
+const smallFile = 64 << 10
+
+var smallFiles = sync.Pool{New: func() any { return new([smallFile]byte) }}
 
 // nextData returns where the first data of a file lies from an offset on, and where that ends; both are end if there is
 // none before it. A file system that does not know holes has data everywhere.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -28,7 +29,7 @@ var kernelDirs = []string{"/proc", "/sys", "/dev"}
 
 // Open opens a regular file for reading if u may read it. Errors are short reasons, and do not name the path.
 func (u User) Open(path string) (f *os.File, err error) {
-	u.Do(func() { f, err = open(path) })
+	u.Do(func() { f, _, err = open(path) })
 	return f, err
 }
 
@@ -94,20 +95,88 @@ func find(path string) (f *os.File, st fs.FileInfo, err error) {
 	return f, st, nil
 }
 
-func open(path string) (*os.File, error) {
+// reading has no side effects on devices and pipes.
+const reading = os.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY
+
+func open(path string) (*os.File, fs.FileInfo, error) {
 	found, st, err := find(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer found.Close()
 	if st.IsDir() {
-		return nil, errDirectory
+		return nil, nil, errDirectory
 	}
-	f, err := os.OpenFile(foundAt(found), os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	f, err := os.OpenFile(foundAt(found), reading, 0)
 	if err != nil {
-		return nil, reason(err)
+		return nil, nil, reason(err)
 	}
-	return f, nil
+	return f, st, nil
+}
+
+// folder is the directory of the file that was opened last: for another file in it the way there is not checked again.
+// It is for the files of one user.
+type folder struct {
+	path   string
+	root   *os.Root // nil: it cannot be listed, or nothing was opened yet
+	device uint64
+}
+
+// open opens a regular file and describes it. A link, or a mount, is found by the whole path.
+func (d *folder) open(path string) (*os.File, fs.FileInfo, error) {
+	dir, name := filepath.Split(path)
+	if dir != d.path {
+		d.close()
+		d.path = dir
+		if found, st, err := find(dir); err == nil {
+			d.root, _ = os.OpenRoot(foundAt(found))
+			d.device = deviceOf(st)
+			found.Close()
+		}
+	}
+	if d.root != nil {
+		st, err := d.root.Lstat(name)
+		if err == nil && st.Mode().IsRegular() && deviceOf(st) == d.device {
+			f, now, err := described(d.root.OpenFile(name, reading, 0))
+			if err == nil && os.SameFile(st, now) {
+				return f, now, nil
+			}
+			f.Close()
+		}
+	}
+	return open(path)
+}
+
+func (d *folder) close() {
+	if d.root != nil {
+		d.root.Close()
+	}
+	*d = folder{}
+}
+
+// described adds its description to an open file.
+func described(f *os.File, err error) (*os.File, fs.FileInfo, error) {
+	if err != nil {
+		return nil, nil, err
+	}
+	st, err := f.Stat()
+	return f, st, err
+}
+
+func deviceOf(st fs.FileInfo) uint64 {
+	sys, _ := st.Sys().(*syscall.Stat_t)
+	return uint64(sys.Dev)
+}
+
+// opener opens files for u, which are in one directory for the most part. Errors name the path.
+func (u User) opener(last *folder) opener {
+	return func(path string) (f *os.File, st fs.FileInfo, err error) {
+		u.Do(func() { f, st, err = last.open(path) })
+		if err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+		return f, st, err
+	}
 }
 
 // Visible checks a file or a directory that programs of u are to read, and returns its ID, which a link
@@ -179,59 +248,65 @@ type Entry struct {
 	Link string // where a link leads, within the directory; it is relative
 }
 
-// Tree lists a directory, parents before their files, if u may read all of it, and adds up its sizes in bytes.
-func (u User) Tree(dir string) (size int64, entries []Entry, err error) {
-	u.Do(func() { size, entries, err = tree(dir) })
-	return size, entries, err
+// SizeBelow adds up the sizes of the files in a directory, in bytes, if u may read all of it.
+func (u User) SizeBelow(dir string) (size int64, err error) {
+	u.Do(func() { size, err = sizeBelow(dir) })
+	return size, err
 }
 
-func tree(dir string) (size int64, entries []Entry, err error) {
+func sizeBelow(dir string) (size int64, err error) {
+	all, err := entriesBelow(dir)
+	if err != nil {
+		return 0, err
+	}
+	var last folder
+	defer last.close()
+	for _, e := range all {
+		if e.Dir || e.Link != "" {
+			continue
+		}
+		f, st, err := last.open(filepath.Join(dir, e.Name))
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", e.Name, err)
+		}
+		f.Close()
+		size += st.Size()
+	}
+	return size, nil
+}
+
+// entriesBelow lists a directory, parents before their files. Its links have to stay in it.
+func entriesBelow(dir string) (all []Entry, err error) {
 	top, _, err := find(dir)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	defer top.Close()
 	root, err := os.OpenRoot(foundAt(top))
 	if err != nil {
-		return 0, nil, reason(err)
+		return nil, reason(err)
 	}
 	defer root.Close()
 	err = walk(root, ".", MostFiles, func(p string, d fs.DirEntry, err error) error {
+		e := Entry{Name: filepath.FromSlash(p), Dir: d != nil && d.IsDir()}
+		if err == nil && d.Type()&fs.ModeSymlink != 0 {
+			e.Link, err = linkInside(root, dir, e.Name)
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", p, reason(err))
 		}
-		e := Entry{Name: filepath.FromSlash(p), Dir: d.IsDir()}
-		if !e.Dir {
-			var bytes int64
-			if bytes, e.Link, err = leaf(root, dir, e.Name, d.Type()); err != nil {
-				return fmt.Errorf("%s: %w", p, reason(err))
-			}
-			size += bytes
-		}
-		entries = append(entries, e)
+		all = append(all, e)
 		return nil
 	})
-	return size, entries, err
+	return all, err
 }
 
-// leaf checks an entry that is no directory: a file that u may read, or a link that stays in the directory.
-func leaf(root *os.Root, dir, name string, kind fs.FileMode) (size int64, link string, err error) {
-	if kind&fs.ModeSymlink != 0 {
-		if _, err = Follow(root, dir, name); err == nil || errors.Is(err, fs.ErrNotExist) {
-			link, err = root.Readlink(name)
-		}
-		return 0, Relative(dir, name, link), err
+// linkInside is the text of a link that stays in the directory.
+func linkInside(root *os.Root, dir, name string) (text string, err error) {
+	if _, err = Follow(root, dir, name); err == nil || errors.Is(err, fs.ErrNotExist) {
+		text, err = root.Readlink(name)
 	}
-	f, err := open(filepath.Join(dir, name))
-	if err != nil {
-		return 0, "", err
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return 0, "", err
-	}
-	return st.Size(), "", nil
+	return Relative(dir, name, text), err
 }
 
 var errNone = errors.New("no such file")

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,6 +24,8 @@ type Search struct {
 	User User
 	// Fetch brings the file at an http(s) address to this host and returns its path; nil: addresses are taken as good.
 	Fetch func(ctx context.Context, url string) (path string, err error)
+
+	last folder
 }
 
 // Missing is a file that a program needs and that was not found.
@@ -37,6 +41,7 @@ type Look struct{ Where, Why string }
 // inputs of emulated tasks are made up unless they are in the directories of the submission.
 func (s *Search) Locate(ctx context.Context, sub *executor.Submission, files []executor.Outside) ([]executor.Source,
 	[]Missing, error) {
+	defer s.last.close()
 	sources := make([]executor.Source, len(sub.Workflow.Files))
 	var missing []Missing
 	for _, f := range files {
@@ -80,12 +85,12 @@ func (s *Search) one(ctx context.Context, sub *executor.Submission, f executor.O
 		case address && found.URL == "":
 			err = fmt.Errorf("gantry fetches http and https, and not %s", scheme)
 		default:
-			err = s.User.check(ctx, &found, sum)
+			err = s.User.check(ctx, &s.last, &found, sum)
 		}
 		// In these formats a file may be a directory.
 		if format := sub.Workflow.Format; errors.Is(err, errDirectory) && sum == "" && found.URL == "" &&
 			(format == trace.WfFormat || format == trace.Makeflow) {
-			found.Size, _, err = s.User.Tree(place)
+			found.Size, err = s.User.SizeBelow(place)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -118,16 +123,13 @@ func (s *Search) usual(sub *executor.Submission, f executor.Outside) (places []s
 }
 
 // check completes the description of a file on this host, if it can be taken.
-func (u User) check(ctx context.Context, found *executor.Source, sum string) error {
-	f, err := u.Open(found.Path)
-	if err != nil {
+func (u User) check(ctx context.Context, last *folder, found *executor.Source, sum string) (err error) {
+	var f *os.File
+	var st fs.FileInfo
+	if u.Do(func() { f, st, err = last.open(found.Path) }); err != nil {
 		return err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
 	found.Size, found.Modified = st.Size(), st.ModTime().UnixNano()
 	if sum == "" {
 		return nil
@@ -145,7 +147,9 @@ func (u User) check(ctx context.Context, found *executor.Source, sum string) err
 
 // Check returns why a file of this host cannot be taken, if its SHA-256 has to be sum; "" is any.
 func (u User) Check(ctx context.Context, path, sum string) error {
-	return u.check(ctx, &executor.Source{Path: path}, sum)
+	var last folder
+	defer last.close()
+	return u.check(ctx, &last, &executor.Source{Path: path}, sum)
 }
 
 // digest is the SHA-256 of the rest of r, in hex.

@@ -1,8 +1,10 @@
 package stage_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,6 +104,52 @@ func TestLocateSaysWhereItLookedAndWhy(t *testing.T) {
 		if l := missing[0].Looked[i]; !strings.Contains(l.Why, why) {
 			t.Errorf("%s: %q, want %q", l.Where, l.Why, why)
 		}
+	}
+}
+
+// A file is found beside others as it is alone, whatever these are.
+func TestLocateFindsManyFilesAsSingleOnes(t *testing.T) {
+	dir := t.TempDir()
+	place(t, filepath.Join(dir, "a", "x"), "1234")
+	place(t, filepath.Join(dir, "b", "x"), "12")
+	place(t, filepath.Join(dir, "b", "y"), "123")
+	for link, to := range map[string]string{"a/in": "x", "a/out": "../b/y", "b/null": "/dev/null", "c": "b"} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Mkfifo(filepath.Join(dir, "a", "pipe"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	names := strings.Fields("a/x a/in a/out a/pipe a/none b/x a/x b/null b/y c/y /dev/null c/x a/x none/x b/x")
+	s := submission(dir, trace.File{}, dir)
+	s.Workflow.Files = nil
+	for i, name := range names {
+		from := trace.File{Name: fmt.Sprint("f", i), Producer: -1,
+			Origin: &trace.Origin{Locations: []string{filepath.Join(dir, name)}}}
+		if filepath.IsAbs(name) {
+			from.Origin.Locations[0] = name
+		}
+		s.Workflow.Files = append(s.Workflow.Files, from)
+	}
+	s.Workflow.Tasks[0].Inputs = make([]int32, len(names))
+	for i := range names {
+		s.Workflow.Tasks[0].Inputs[i] = int32(i)
+	}
+	files, err := new(executor.Admitter).Outside(s)
+	if err != nil || len(files) != len(names) {
+		t.Fatalf("%v, %v", files, err)
+	}
+	found, missing, err := (&stage.Search{User: me()}).Locate(t.Context(), s, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sizes []int64
+	for _, f := range found {
+		sizes = append(sizes, f.Size)
+	}
+	if want := []int64{4, 4, 3, 0, 0, 2, 4, 0, 3, 3, 0, 2, 4, 0, 2}; !slices.Equal(sizes, want) || len(missing) != 5 {
+		t.Errorf("sizes are %v, want %v; missing are %v", sizes, want, missing)
 	}
 }
 

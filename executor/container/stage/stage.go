@@ -417,6 +417,8 @@ func (s *Area) bring(ctx context.Context, w *executor.WorkflowSpec, n planner.No
 	files ...*executor.FileSpec) error {
 	var from []*executor.FileSpec
 	var first []arrival // where each has to be at first
+	var last folder
+	defer last.close()
 	for _, f := range files {
 		if f.Produced {
 			continue
@@ -426,7 +428,7 @@ func (s *Area) bring(ctx context.Context, w *executor.WorkflowSpec, n planner.No
 		}
 		from, first = append(from, f), append(first, arrival{at: s.Path(homes(f, n)[0], w, f),
 			what: "input " + shown.Quote(f.Name) + " from outside",
-			make: func(tmp string) (bool, error) { return s.outsideFile(ctx, w, f, tmp) }})
+			make: func(tmp string) (bool, error) { return s.outsideFile(ctx, w, f, tmp, &last) }})
 	}
 	if err := s.arriveAll(ctx, w, first); err != nil {
 		return err
@@ -490,9 +492,12 @@ func (s *Area) arriveAll(ctx context.Context, w *executor.WorkflowSpec, all []ar
 		}
 		dirs := map[string]bool{}
 		for i, k := range mine {
-			a := all[k]
-			dirs[filepath.Dir(a.at)] = dirs[filepath.Dir(a.at)] || a.logged
-			err := errors.Join(s.mkdirOf(w, filepath.Dir(a.at)), s.OwnerOf(w).Takes(tmps[i]))
+			a, dir := all[k], filepath.Dir(all[k].at)
+			err := s.OwnerOf(w).Takes(tmps[i])
+			logged, made := dirs[dir]
+			if dirs[dir] = logged || a.logged; !made && err == nil {
+				err = s.mkdirOf(w, dir)
+			}
 			if err == nil {
 				err = os.Rename(tmps[i], a.at)
 			}
@@ -506,47 +511,34 @@ func (s *Area) arriveAll(ctx context.Context, w *executor.WorkflowSpec, all []ar
 	})
 }
 
-// outsideFile makes a file from outside, and reports whether it is a copy.
-func (s *Area) outsideFile(ctx context.Context, w *executor.WorkflowSpec, f *executor.FileSpec, to string) (bool,
-	error) {
+// outsideFile makes a file from outside, and reports whether it is a copy. Last is the directory of the one before.
+func (s *Area) outsideFile(ctx context.Context, w *executor.WorkflowSpec, f *executor.FileSpec, to string,
+	last *folder) (bool, error) {
 	if f.External == "" {
 		return false, makeUp(ctx, to, f, s.seed)
-	}
-	if st, err := os.Stat(f.External); err == nil && st.IsDir() {
-		return true, s.rights(w, s.Owner).Copy(ctx, to, f.External, 0o644, s.OwnerOf(w))
 	}
 	// it is the run's own
 	if filepath.Dir(f.External) == filepath.Join(s.dir, FetchedDir) && f.Blocks == 0 && w.By == nil {
 		return false, os.Link(f.External, to)
 	}
-	return true, copyWhole(ctx, to, 0, 0o644, extent{f.External, int64(f.From), int64(f.To), s.opener(w, f)})
+	u := s.rights(w, s.Owner)
+	open := func(path string) (*os.File, fs.FileInfo, error) {
+		in, st, err := u.opener(last)(path)
+		if err == nil && f.Modified != 0 && st.ModTime().UnixNano() != f.Modified {
+			err = fmt.Errorf("%s was changed at %s, after the run had begun: start a new run", path,
+				st.ModTime().Format(time.DateTime))
+		}
+		return in, st, err
+	}
+	err := copyWhole(ctx, to, 0, 0o644, extent{f.External, int64(f.From), int64(f.To), open})
+	if errors.Is(err, errDirectory) {
+		err = u.copyDirectory(ctx, to, f.External, 0o644, s.OwnerOf(w), last)
+	}
+	return true, err
 }
 
 // FetchedDir is where files from http addresses lie in a run directory.
 const FetchedDir = "fetched"
-
-// opener opens a file from outside with the rights of its workflow, if it is still the one that was found.
-func (s *Area) opener(w *executor.WorkflowSpec, f *executor.FileSpec) func(path string) (*os.File, error) {
-	return func(path string) (*os.File, error) {
-		in, err := s.rights(w, s.Owner).Open(path)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		if f.Modified == 0 {
-			return in, nil
-		}
-		st, err := in.Stat()
-		if err == nil && st.ModTime().UnixNano() != f.Modified {
-			err = fmt.Errorf("%s was changed at %s, after the run had begun: start a new run", path,
-				st.ModTime().Format(time.DateTime))
-		}
-		if err != nil {
-			in.Close()
-			return nil, err
-		}
-		return in, nil
-	}
-}
 
 // join makes a file of its blocks on the node where they all lie.
 func (s *Area) join(ctx context.Context, w *executor.WorkflowSpec, f *executor.FileSpec, at string,

@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,14 +43,16 @@ func Files(at string) (files []string, err error) {
 
 // sizeOf is the size of a file, or of all files in a directory.
 func sizeOf(at string) (size unit.Bytes, err error) {
-	files, err := Files(at)
-	for _, f := range files {
-		st, e := os.Lstat(filepath.Join(at, f))
-		if e != nil {
-			return 0, e
+	err = filepath.WalkDir(at, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
 		}
-		size += unit.Bytes(st.Size())
-	}
+		st, err := d.Info()
+		if err == nil {
+			size += unit.Bytes(st.Size())
+		}
+		return err
+	})
 	return size, err
 }
 
@@ -106,18 +109,23 @@ func copyTree(ctx context.Context, to, from string, mode fs.FileMode, rate unit.
 
 // Copy copies a file or a directory from outside that u may read. The copies belong to o.
 func (u User) Copy(ctx context.Context, to, from string, mode fs.FileMode, o Owner) error {
-	all := []Entry{{Name: "."}}
-	f, err := u.Open(from)
-	if err == nil {
-		f.Close()
-	} else if errors.Is(err, errDirectory) {
-		_, all, err = u.Tree(from)
+	var last folder
+	defer last.close()
+	err := copyWhole(ctx, to, 0, mode, extent{path: from, open: u.opener(&last)})
+	if errors.Is(err, errDirectory) {
+		return u.copyDirectory(ctx, to, from, mode, o, &last)
 	}
+	return cmp.Or(err, o.Takes(to))
+}
+
+func (u User) copyDirectory(ctx context.Context, to, from string, mode fs.FileMode, o Owner, last *folder) (err error) {
+	var all []Entry
+	u.Do(func() { all, err = entriesBelow(from) })
 	if err != nil {
 		return fmt.Errorf("%s: %w", from, err)
 	}
 	return build(to, all, o, func(name, at string) error {
-		return copyWhole(ctx, at, 0, mode, extent{path: filepath.Join(from, name), open: u.Open})
+		return copyWhole(ctx, at, 0, mode, extent{path: filepath.Join(from, name), open: u.opener(last)})
 	})
 }
 
@@ -173,7 +181,7 @@ func settleEach(files []string) error {
 
 // flush calls one of the ways to make a file durable.
 func flush(at string, way func(*os.File) error) error {
-	f, err := openOwn(at)
+	f, _, err := openOwn(at)
 	if err != nil {
 		return err
 	}

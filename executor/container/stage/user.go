@@ -141,8 +141,8 @@ func (s *Area) partialOf(w *executor.WorkflowSpec) string {
 
 // openOwn opens a file in the directories of a run. Its user may have put a link there, which is followed with the
 // rights of that user, but never to an open file of this process.
-func openOwn(path string) (*os.File, error) {
-	return Real(path, unix.O_RDONLY|unix.O_NONBLOCK)
+func openOwn(path string) (*os.File, fs.FileInfo, error) {
+	return described(Real(path, unix.O_RDONLY|unix.O_NONBLOCK))
 }
 
 // Mounted checks that programs of a workflow may see a file or a directory of the host, and returns its ID.
