@@ -161,7 +161,9 @@ func withinBounds(c *cli.Context) error {
 		default:
 			continue
 		}
-		if !(math.Abs(x) <= most) { // NaN, too
+		if math.IsNaN(x) {
+			return exit.Usagef("--%s %v: not a number", name, c.Value(name))
+		} else if math.Abs(x) > most {
 			return exit.Usagef("--%s %v: %w", name, c.Value(name), reader.Above(most))
 		}
 		for _, b := range bounds {

@@ -219,6 +219,7 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 		name, _, _ := strings.Cut(option, "=")
 		expect(t, exitUsage, []string{name + ": its value is empty"}, "run", "--dry-run", dir, option, dax)
 	}
+	expect(t, exitUsage, []string{"--cpus NaN: not a number"}, "run", dir, "--image=i", "--cpus=nan", "--", "true")
 	expect(t, exitOK, nil, append(simulated, "--time-scale=0.5", "--size-scale=2", "--fit", "--policy=pds",
 		"--checkpoint=1MB", "--preempt=restart", dax)...)
 	expect(t, exitOK, nil, append(simulated, "--count=2", stream)...)
