@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os/signal"
 	"path/filepath"
 	"strconv"
@@ -18,7 +17,6 @@ import (
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
 	"gantry/sqlite"
-	"gantry/sqlite/export"
 	"gantry/sqlite/report/live"
 	"gantry/sqlite/report/page"
 	"gantry/trace/shown"
@@ -37,13 +35,11 @@ without it gets nothing, and no request can change anything.
 
    gantry watch                             the directory
    gantry watch RUN
-   gantry watch --metrics RUN
    gantry run --watch montage.dax
 
 Exit codes: 0 the run has ended or Ctrl-C, 2 wrong command line, 3 no such run or it has ended, 4 the log cannot be
 read or the port is in use.`,
-		Flags: append(shared("port"), dirFlag(),
-			&cli.BoolFlag{Name: "metrics", Usage: "serve metrics for Prometheus as well, and print their address"}),
+		Flags: append(shared("port"), dirFlag()),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {
 				return exit.Usagef("watch: name one run")
@@ -62,13 +58,13 @@ func pageOf(c *cli.Context) func(db *sqlite.DB, run string) (*live.Server, error
 		if c.Command.Name == "serve" {
 			return listenAll(c, run)
 		}
-		return listenLive(c, db, run)
+		return listen(c, newLiveRun(c, db, run))
 	}
 }
 
 // watch serves the page of a run that another gantry works on.
 func watch(c *cli.Context, name string) error {
-	if name == "" && !c.Bool("metrics") {
+	if name == "" {
 		return watchAll(c)
 	}
 	db, err := readLog(c)
@@ -95,7 +91,7 @@ func watch(c *cli.Context, name string) error {
 		fmt.Fprintf(c.App.ErrWriter, "gantry: nobody works on run %s: it was killed; gantry resume %s continues it\n",
 			run.Name, run.Name)
 	}
-	server, err := listenLive(c, db, run.Name)
+	server, err := listen(c, newLiveRun(c, db, run.Name))
 	return serveUntilOver(c, server, err)
 }
 
@@ -117,9 +113,6 @@ func serveUntilOver(c *cli.Context, server *live.Server, err error) error {
 		return err
 	}
 	fmt.Fprintf(c.App.Writer, "%s\n", server.URL())
-	if c.Bool("metrics") {
-		fmt.Fprintf(c.App.Writer, "%smetrics\n", server.URL())
-	}
 	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if err := server.Serve(ctx); err != nil {
@@ -130,9 +123,6 @@ func serveUntilOver(c *cli.Context, server *live.Server, err error) error {
 
 // watchOne serves the page of one submission to a server.
 func watchOne(c *cli.Context, id string) error {
-	if c.Bool("metrics") {
-		return exit.Usagef("--metrics: metrics are of a whole run: name that, or leave --metrics out")
-	}
 	one, err := newLiveOne(c.Context, c, id, func(context.Context, int64) (*sqlite.DB, error) { return readLog(c) })
 	if err != nil {
 		return session.LogError(err)
@@ -142,13 +132,13 @@ func watchOne(c *cli.Context, id string) error {
 	} else if over {
 		return exit.Inputf("submission %s has ended: gantry report %s --html FILE writes its page", id, id)
 	}
-	server, err := listen(c, one, nil)
+	server, err := listen(c, one)
 	return serveUntilOver(c, server, err)
 }
 
 // listen opens the server of a page.
-func listen(c *cli.Context, of live.Source, handlers map[string]http.Handler) (*live.Server, error) {
-	server, err := live.Listen(c.Int("port"), of, handlers)
+func listen(c *cli.Context, of live.Source) (*live.Server, error) {
+	server, err := live.Listen(c.Int("port"), of)
 	if err != nil {
 		return nil, exit.Hostf("serve the page: %w", err)
 	}
@@ -203,28 +193,21 @@ func (l *liveOne) Data(ctx context.Context) ([]byte, bool, error) {
 		return nil, false, err
 	}
 	defer db.Close()
-	whole := liveRun{c: l.c, db: db, home: l.c.String("dir"), run: l.run}
-	data, _, err := whole.Data(ctx)
+	data, _, err := newLiveRun(l.c, db, l.run).Data(ctx)
 	return data, over, err
-}
-
-// listenLive opens the server of the page of a run.
-func listenLive(c *cli.Context, db *sqlite.DB, run string) (*live.Server, error) {
-	handlers := map[string]http.Handler{}
-	if c.Bool("metrics") {
-		handlers["metrics"] = export.MetricsHandler(db, run)
-	}
-	return listen(c, &liveRun{c: c, db: db, home: c.String("dir"), run: run}, handlers)
 }
 
 // liveRun is a run of the log as a source of pages.
 type liveRun struct {
-	c         *cli.Context
 	db        *sqlite.DB
 	home, run string
 	ran       page.Ran
 	extra     *page.Extra // the plans as they were made last
 	due       time.Time   // when they may be made again
+}
+
+func newLiveRun(c *cli.Context, db *sqlite.DB, run string) *liveRun {
+	return &liveRun{db: db, home: c.String("dir"), run: run}
 }
 
 // Bounds of the plans that a live page has.
@@ -396,7 +379,7 @@ func (l *liveAll) source(ctx context.Context, path string) (live.Source, error) 
 		if _, err := db.State(ctx, name); err != nil {
 			return nil, errors.Join(err, db.Close())
 		}
-		return &liveRun{c: l.c, db: db, home: l.c.String("dir"), run: name}, nil
+		return newLiveRun(l.c, db, name), nil
 	case "submission":
 		db.Close()
 		return newLiveOne(ctx, l.c, name, func(ctx context.Context, id int64) (*sqlite.DB, error) {
@@ -414,7 +397,7 @@ func (l *liveAll) source(ctx context.Context, path string) (live.Source, error) 
 // listenAll opens the server of the page of a directory. Run is that of the gantry serve that this process is.
 func listenAll(c *cli.Context, run string) (*live.Server, error) {
 	all := &liveAll{c: c, run: run}
-	server, err := listen(c, all, nil)
+	server, err := listen(c, all)
 	if err == nil {
 		server.Open = all.source
 	}

@@ -47,7 +47,6 @@ type Server struct {
 	listener net.Listener
 	http     *http.Server
 	token    string
-	handlers map[string]http.Handler
 	rate     *rate.Limiter
 	// Open opens the source of two words below the address, such as run/NAME; nil: there are none. An error says that
 	// there is no such source.
@@ -88,9 +87,8 @@ func newRoom(source Source) *room {
 		news: make(chan struct{}), fetched: make(chan struct{})}
 }
 
-// Listen opens a server at a port of the loopback; port 0 is any that is free. Handlers are served below the token, by
-// name.
-func Listen(port int, source Source, handlers map[string]http.Handler) (*Server, error) {
+// Listen opens a server at a port of the loopback; port 0 is any that is free.
+func Listen(port int, source Source) (*Server, error) {
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if errors.Is(err, unix.EADDRINUSE) {
 		return nil, fmt.Errorf("port %d is in use: choose another, or 0 for any that is free", port)
@@ -100,9 +98,8 @@ func Listen(port int, source Source, handlers map[string]http.Handler) (*Server,
 	secret := make([]byte, 18)
 	_, _ = rand.Read(secret) // it never fails
 	s := &Server{room: newRoom(source), listener: bounded{l, make(chan struct{}, maxConnections)},
-		token: base64.RawURLEncoding.EncodeToString(secret), handlers: handlers,
-		rate: rate.NewLimiter(maxRate, maxRate),
-		ctx:  context.Background(), below: map[string]*room{}}
+		token: base64.RawURLEncoding.EncodeToString(secret), rate: rate.NewLimiter(maxRate, maxRate),
+		ctx: context.Background(), below: map[string]*room{}}
 	s.http = &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: maxHeader}
 	return s, nil
@@ -264,10 +261,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "events":
 		at.serveEvents(r.Context(), w)
 	default:
-		if x, ok := s.handlers[name]; ok {
-			x.ServeHTTP(w, r)
-			return
-		}
 		http.NotFound(w, r)
 	}
 }

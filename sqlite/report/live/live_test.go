@@ -56,7 +56,7 @@ func (s *source) read() int {
 // serve serves a source that is read as often as possible, until the test or the source ends.
 func serve(t *testing.T, src *source) (s *Server, ended <-chan error) {
 	t.Helper()
-	s, err := Listen(0, src, map[string]http.Handler{"more": http.NotFoundHandler()})
+	s, err := Listen(0, src)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestSlowAndManyClientsDelayNothing(t *testing.T) {
 }
 
 func TestTooManyRequestsAreRefused(t *testing.T) {
-	s, err := Listen(0, &source{}, nil)
+	s, err := Listen(0, &source{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func TestTooManyRequestsAreRefused(t *testing.T) {
 
 // A reading that takes long is followed by a pause in proportion.
 func TestReadingTheSourceCostsAShareOfACore(t *testing.T) {
-	s, err := Listen(0, &source{}, nil)
+	s, err := Listen(0, &source{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func TestReadingTheSourceCostsAShareOfACore(t *testing.T) {
 	if s.share > 0.005 {
 		t.Errorf("reading may take %g of a core, which leaves too little of 1 %% for the rest", s.share)
 	}
-	if _, err := Listen(s.listener.Addr().(*net.TCPAddr).Port, &source{}, nil); err == nil ||
+	if _, err := Listen(s.listener.Addr().(*net.TCPAddr).Port, &source{}); err == nil ||
 		!strings.Contains(err.Error(), "in use") {
 		t.Errorf("a port that is in use: %v", err)
 	}
