@@ -3,11 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -15,8 +11,6 @@ import (
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor/container"
-	"gantry/executor/container/slurm"
-	"gantry/executor/container/slurm/allocation"
 	"gantry/sqlite"
 	"gantry/sqlite/report/columns"
 )
@@ -29,28 +23,26 @@ func doctorCommand() *cli.Command {
 takes about ten seconds and leaves nothing behind; with --runtime oci it makes the directory of images if that is
 missing. The last lines show the model of this host by gantry calibrate, and whether it is used.
 
-With --runtime slurm it does that in a job step on each node of an allocation (--slurm, --slurm-job, or the one around
-gantry), and says which container runtime the node has, whether its containers lie below the limits of Slurm, and
-whether the node sees the shared directory.
+   gantry doctor --runtime oci
+   srun -N 4 gantry doctor      the nodes of an allocation of Slurm
 
 Exit codes: 0 the tests ran, whatever they found; 4 no containers can be made (or, with --strict, a limit is
 not enforced).`,
-		Flags: append([]cli.Flag{dirFlag(),
+		Flags: []cli.Flag{dirFlag(),
 			&cli.StringFlag{Name: "runtime", DefaultText: autoRuntime, Usage: "`RUNTIME`: whose containers to " +
-				"test: docker, oci, or slurm, those of the nodes of an allocation"},
+				"test, docker or oci"},
 			&cli.BoolFlag{Name: "strict", Usage: "exit with 4 if a limit is not enforced"},
-			&cli.BoolFlag{Name: "json", Usage: "print an object per fact"}}, nodeFlags()...),
+			&cli.BoolFlag{Name: "json", Usage: "print an object per fact"}},
 		Action: taking(0, "", func(c *cli.Context) error {
 			binary, err := session.TaskBinary(c.Context)
 			if err != nil {
 				return err
 			}
-			if session.OnNodes(c.String("runtime")) {
-				return doctorSlurm(c)
-			}
 			runtime := chosenRuntime(c)
 			row := session.RuntimeNamed(runtime)
-			if row == nil || row.Engine == nil {
+			if session.OnNodes(runtime) {
+				return exit.Usagef("--runtime %s: its nodes make the containers: srun gantry doctor tests one", runtime)
+			} else if row == nil || row.Engine == nil {
 				return exit.Usagef("--runtime %s makes no containers", runtime)
 			}
 			if err := session.Enter(row.Name); err != nil {
@@ -64,7 +56,7 @@ not enforced).`,
 				facts = append(facts, row.Facts(c.Context)...)
 			}
 			facts = append(append(facts, otherRuntimes(c.Context, row)...), hostModelFacts(c.Context, homeOf(c))...)
-			lacking := printFacts(c, "", facts)
+			lacking := printFacts(c, facts)
 			if err != nil {
 				return exit.With(exit.Host, err)
 			}
@@ -76,20 +68,16 @@ not enforced).`,
 	}
 }
 
-// printFacts prints facts, of a node of Slurm if one is named, and returns how many limits are not enforced.
-func printFacts(c *cli.Context, node string, facts []container.Fact) (lacking int) {
+// printFacts prints facts, and returns how many limits are not enforced.
+func printFacts(c *cli.Context, facts []container.Fact) (lacking int) {
 	var rows [][]string
 	for _, f := range facts {
 		if f.Verdict == container.No {
 			lacking++
 		}
 		if c.Bool("json") {
-			object := map[string]string{"name": f.Name, "enforced": f.Verdict.String(), "evidence": f.Evidence,
-				"advice": f.Advice}
-			if node != "" {
-				object["node"] = node
-			}
-			term.PrintJSON(c.App.Writer, object)
+			term.PrintJSON(c.App.Writer, map[string]string{"name": f.Name, "enforced": f.Verdict.String(),
+				"evidence": f.Evidence, "advice": f.Advice})
 			continue
 		}
 		rows = append(rows, []string{f.Name, f.Verdict.String(), f.Evidence})
@@ -146,84 +134,4 @@ func hostModelFacts(ctx context.Context, dir string) (facts []container.Fact) {
 		facts = append(facts, f)
 	}
 	return facts
-}
-
-// doctorSlurm asks each node of an allocation for the limits that it enforces. Nodes are asked one after the other,
-// since virtual ones share a host, whose load would disturb the measurements.
-func doctorSlurm(c *cli.Context) error {
-	set := &session.Settings{}
-	if err := readSlurm(c, set, true); err != nil {
-		return err
-	}
-	// The directory and the allocation have to go also if the reader does, or the user loses patience.
-	var stop func()
-	c.Context, stop = signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	view := term.New(c.Bool("json"))
-	asked, err := session.AskNodes(c.Context, homeOf(c), set, c.String("slurm-job"), view, "--probe")
-	if c.Context.Err() != nil && asked == nil {
-		return exit.Stoppedf("stopped")
-	} else if err != nil {
-		return err
-	}
-	defer asked.Close()
-	check, a := asked.Check, asked.Allocation
-	if set.NodeRuntime != "" {
-		check.Args = append(check.Args, "--runtime", set.NodeRuntime)
-	}
-	lacking, unusable := 0, 0
-	for _, n := range a.Nodes() {
-		facts, usable, err := examineNode(c, check, a, n)
-		if c.Context.Err() != nil {
-			return exit.Stoppedf("stopped")
-		}
-		if err != nil {
-			return err
-		}
-		if !c.Bool("json") {
-			fmt.Fprintf(c.App.Writer, "node %s: %s, %s\n", n.Name, term.Plural(n.Cores, "core"), term.Size(&n.Memory))
-		}
-		lacking += printFacts(c, n.Name, facts)
-		if !usable {
-			unusable++
-		}
-	}
-	if unusable > 0 {
-		return exit.Hostf("%s cannot be used", term.Plural(unusable, "node"))
-	}
-	if lacking > 0 && c.Bool("strict") {
-		return exit.Hostf("%s not enforced by these nodes", term.Plural(lacking, "fact"))
-	}
-	return nil
-}
-
-// examineNode returns the facts about a node, and whether gantry can run tasks there.
-func examineNode(c *cli.Context, check slurm.Check, a *allocation.Allocation,
-	n allocation.Node) (facts []container.Fact, usable bool, err error) {
-	root := filepath.Dir(check.Dir)
-	if !n.Up {
-		return []container.Fact{{Name: "node", Verdict: container.No, Evidence: "Slurm says that it is " + n.State,
-			Advice: "leave it out (salloc --exclude)"}}, false, nil
-	}
-	check.Nodes = []string{n.Name}
-	reports, err := check.Ask(c.Context, a)
-	if c.Context.Err() != nil {
-		return nil, false, err
-	}
-	if err != nil {
-		f := container.Fact{Name: "shared-directory", Verdict: container.No, Evidence: err.Error()}
-		if said, ok := errors.AsType[*allocation.Error](err); ok {
-			f.Evidence, f.Advice = said.What, said.Remedy
-		}
-		return []container.Fact{f}, false, nil
-	}
-	r := reports[0]
-	facts = []container.Fact{{Name: "shared-directory", Verdict: container.Yes, Evidence: "it sees " + root}}
-	if r.Runtime == "" {
-		return append(facts, container.Fact{Name: "container-runtime", Verdict: container.No, Evidence: r.Failed,
-			Advice: "install crun or runc there, or leave it out (salloc --exclude)"}), false, nil
-	}
-	facts = append(facts, container.Fact{Name: "container-runtime", Verdict: container.Yes, Evidence: r.Runtime})
-	return append(facts, r.Facts...), r.Failed == "", nil
 }

@@ -9,16 +9,14 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-
-	"gantry/cmd/internal/exit"
-	"gantry/cmd/internal/session"
-
 	"strings"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"gantry/cgroup"
+	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/session"
 	"gantry/executor/container"
 	"gantry/executor/container/fetch"
 	"gantry/executor/container/slurm"
@@ -39,7 +37,6 @@ has described it in the directory of the run.`,
 			&cli.BoolFlag{Name: "network", Usage: "tasks need a network"},
 			&cli.StringFlag{Name: "images", Usage: "fetch the images of a `LIST`"},
 			&cli.StringFlag{Name: "pull", Usage: "pull images `WHEN`"},
-			&cli.BoolFlag{Name: "probe", Usage: "with --report: try which limits hold"},
 			&cli.BoolFlag{Name: "clear", Usage: "end the leftovers of the container by the job step of --step"},
 			&cli.BoolFlag{Name: "secrets", Usage: "standard input begins with secrets"},
 			&cli.BoolFlag{Name: "tidy", Usage: "remove control groups of the job that are empty"}},
@@ -138,9 +135,8 @@ func checkNode(c *cli.Context) error {
 	}
 	var why []string
 	path := c.String("report")
-	place := filepath.Dir(path)
 	for _, name := range wanted {
-		w := session.EngineWants{Dirs: []string{place}, Emulated: c.Bool("emulated")}
+		w := session.EngineWants{Dirs: []string{filepath.Dir(path)}, Emulated: c.Bool("emulated")}
 		e, tree, err := nodeEngine(c, name, w)
 		if err != nil {
 			why = append(why, err.Error())
@@ -157,9 +153,6 @@ func checkNode(c *cli.Context) error {
 		}
 		r.Runtime = name
 		r.Facts = append(host.Facts, withinFact(tree))
-		if c.Bool("probe") {
-			r.Facts = append([]container.Fact{withinFact(tree)}, probeNode(c, name, place)...)
-		}
 		if err := fetchOnNode(c, r, w); err != nil {
 			r.Failed = err.Error()
 			r.NoImage = errors.Is(err, fetch.ErrNoImage)
@@ -173,19 +166,6 @@ func checkNode(c *cli.Context) error {
 		return exit.With(exit.Host, err)
 	}
 	return nil
-}
-
-// probeNode tries which limits the containers of a runtime of this node keep.
-func probeNode(c *cli.Context, name, place string) []container.Fact {
-	binary := taskProgram()
-	row := session.RuntimeNamed(name)
-	facts, err := container.Probe(c.Context, func(runDir string) (container.Engine, error) {
-		return row.Engine(c.Context, session.EngineWants{Dirs: []string{runDir}, Binary: binary, Emulated: true})
-	}, place, binary)
-	if err != nil {
-		facts = append(facts, container.Fact{Name: "probe", Verdict: container.No, Evidence: err.Error()})
-	}
-	return facts
 }
 
 // withinFact says whether containers are below the limits of Slurm.

@@ -91,9 +91,6 @@ var idles = []idle{
 
 	{"run map", []string{"watch", "port"}, with("dry-run"), "--dry-run starts nothing that a page could show"},
 	{"run map", []string{"no-prediction"}, with("dry-run"), "--dry-run prints the plan that is predicted"},
-	{"doctor", []string{"slurm", "slurm-job", "shared", "node-runtime"}, func(g given) bool {
-		return !session.OnNodes(g.String("runtime"))
-	}, "it is for --runtime slurm"},
 	{"predict", []string{"model", "held-out", "small", "log", "trace", "runtime"},
 		func(g given) bool { return slices.Contains([]string{"ls", "show"}, g.Args().First()) }, "nothing is learned"},
 	{"submit", strings.Fields("name inputs catalog site define repair reject-late results checkpoint preempt shell " +

@@ -172,8 +172,6 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 			[]string{"--site=s"}},
 		{usage, []string{"map", "--dry-run", "--runtime", "null", dir, "--commands", flow}, "starts nothing",
 			[]string{"--watch"}},
-		{usage, []string{"doctor", "--runtime=oci"}, "--runtime slurm",
-			[]string{"--slurm=-n1", "--slurm-job=1", "--shared=.", "--node-runtime=oci"}},
 		{usage, []string{"predict", "ls", dir}, "nothing is learned", []string{"--held-out=2", "--model=m"}},
 		{usage, []string{"predict", "show", dir, "m"}, "nothing is learned", []string{"--small=x"}},
 		{usage, []string{"queue", dir, "--tenants"}, "lists no submissions", []string{"--all"}},

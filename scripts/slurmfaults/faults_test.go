@@ -295,52 +295,6 @@ func TestSecrets(t *testing.T) {
 	s.idle(t)
 }
 
-// Whoever stops reading, or loses patience, leaves neither a directory nor an allocation.
-func TestDoctorIsStopped(t *testing.T) {
-	s := newSite(t)
-	clean := func(w *work) {
-		t.Helper()
-		if left := s.jobs(t); len(left) > 0 {
-			t.Errorf("allocation %v was not given back", left)
-		}
-		if left, _ := filepath.Glob(filepath.Join(w.runs(), "gantry-check-*")); len(left) > 0 {
-			t.Errorf("left: %v", left)
-		}
-	}
-	doctor := func(w *work) *exec.Cmd {
-		return exec.Command(w.gantry, "doctor", "--dir", w.runs(), "--runtime", "slurm", "--slurm", "nodes=2,time=10m",
-			"--node-runtime", "oci")
-	}
-	t.Run("nobody reads", func(t *testing.T) {
-		defer s.idle(t)
-		w := s.newWork(t)
-		read, write, err := os.Pipe()
-		w.must(err)
-		w.must(read.Close())
-		c := doctor(w)
-		c.Stdout = write
-		_ = c.Run()
-		w.must(write.Close())
-		if !c.ProcessState.Exited() {
-			t.Errorf("gantry ended as %v", c.ProcessState)
-		}
-		clean(w)
-	})
-	t.Run("Ctrl-C", func(t *testing.T) {
-		defer s.idle(t)
-		w := s.newWork(t)
-		c := doctor(w)
-		w.must(c.Start())
-		slurmtest.Eventually(t, "an allocation", func() bool { return len(s.jobs(t)) > 0 })
-		w.must(c.Process.Signal(os.Interrupt))
-		_ = c.Wait()
-		if code := c.ProcessState.ExitCode(); code != interrupted {
-			t.Errorf("gantry ended as %v", c.ProcessState)
-		}
-		clean(w)
-	})
-}
-
 // Ctrl-C while nodes are asked what they can do gives the allocation back.
 func TestStoppedBeforeTheRun(t *testing.T) {
 	s := newSite(t)

@@ -245,12 +245,11 @@ func clusterOf(id string, nodes []allocation.Node, file *scenario.Cluster, given
 }
 
 // check makes a check of nodes, with a directory for their answers, which done removes.
-func (o *onSlurm) check(args ...string) (c slurm.Check, done func(), err error) {
+func (o *onSlurm) check() (c slurm.Check, done func(), err error) {
 	root := cmp.Or(o.set.Shared, o.home)
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return c, nil, err
 	}
-	c = slurm.Check{Args: args}
 	if c.Dir, err = os.MkdirTemp(root, "gantry-check-"); err != nil {
 		return c, nil, err
 	}
@@ -268,11 +267,12 @@ func (o *onSlurm) check(args ...string) (c slurm.Check, done func(), err error) 
 // fetchOnNodes asks all nodes whether they can run the tasks, and has them fetch the images.
 func fetchOnNodes(ctx context.Context, f *fetching, wanted []fetch.Wanted) ([]fetch.Image, error) {
 	o := f.images.slurm
-	c, done, err := o.check("--pull", o.set.Pull)
+	c, done, err := o.check()
 	if err != nil {
 		return nil, err
 	}
 	defer done()
+	c.Args = []string{"--pull", o.set.Pull}
 	if o.set.NodeRuntime != "" {
 		c.Args = append(c.Args, "--runtime", o.set.NodeRuntime)
 	}
@@ -459,31 +459,3 @@ func Placed(path string) string {
 
 // NodeRuntimes are the runtimes that nodes may have, the preferred first.
 var NodeRuntimes = []string{oci.Capabilities.Name, docker.Capabilities.Name}
-
-// nodesAsked is an allocation whose nodes are asked.
-type nodesAsked struct {
-	Check      slurm.Check
-	Allocation *allocation.Allocation
-	Close      func()
-}
-
-// AskNodes finds an allocation and prepares to ask its nodes; close ends both.
-func AskNodes(ctx context.Context, home string, set *Settings, job string, view *term.Progress,
-	args ...string) (n *nodesAsked, err error) {
-	o := &onSlurm{set: set, home: home, view: view}
-	n = &nodesAsked{}
-	var done func()
-	if n.Check, done, err = o.check(args...); err != nil {
-		return nil, exit.With(exit.Host, err)
-	}
-	if err = o.find(ctx, job, false); err != nil {
-		done()
-		return nil, slurmError(err)
-	}
-	n.Allocation = o.allocation
-	n.Close = func() {
-		o.leave(nil)
-		done()
-	}
-	return n, nil
-}
