@@ -306,6 +306,11 @@ func TestANetworkWithoutTheProgramForIt(t *testing.T) {
 		t.Errorf("it has begun: %v", left)
 	}
 	expect(t, exitOK, []string{lacking}, "doctor", "--runtime=oci", runs)
+	report := filepath.Join(dir, "report.json") // of a node of Slurm, whose other runtime another option takes
+	expect(t, exitOK, nil, "slurm-node", "--runtime=oci", "--network", "--report", report)
+	if text, err := os.ReadFile(report); !strings.Contains(string(text), "or use --node-runtime docker)") {
+		t.Errorf("a node says %s, %v", text, err)
+	}
 	noDocker(t)
 	expect(t, exitHost, []string{lacking}, "run", runs, "--network=outbound", "--image=gantry/busybox", file)
 }

@@ -145,7 +145,7 @@ func checkNode(c *cli.Context) error {
 		host, err := e.Host(c.Context)
 		e.Close()
 		if err == nil && c.Bool("network") && host.NoNetwork != "" {
-			err = errors.New("--network: " + host.NoNetwork)
+			err = errors.New("--network: " + strings.ReplaceAll(host.NoNetwork, "--runtime ", "--node-runtime "))
 		}
 		if err != nil {
 			why = append(why, err.Error())
