@@ -1,8 +1,6 @@
 package cmd
 
 import (
-	"context"
-	"errors"
 	"fmt"
 
 	"github.com/urfave/cli/v2"
@@ -10,8 +8,6 @@ import (
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
-	"gantry/executor/container"
-	"gantry/executor/container/docker"
 )
 
 func cleanCommand() *cli.Command {
@@ -46,14 +42,6 @@ Exit codes: 0 cleaned, 2 wrong command line, 3 no such run, 4 a runtime that run
 	}
 }
 
-// cleaning is the result of gantry clean.
-type cleaning struct {
-	container.Cleaned
-	images, files []string // removed images; runs whose files were deleted
-	freed         int64    // bytes
-	noEngine      error    // why no images of a Docker Engine were cleaned
-}
-
 func clean(c *cli.Context) error {
 	if c.NArg() > 1 {
 		return exit.Usagef("clean: name one run, or none for all")
@@ -61,73 +49,23 @@ func clean(c *cli.Context) error {
 	if c.Bool("keep-reuse") && !c.Bool("files") {
 		return exit.Usagef("--keep-reuse works only with --files: add --files")
 	}
-	dir := homeOf(c)
-	ctx, run := c.Context, c.Args().First()
-	for _, r := range session.Runtimes {
-		if r.Enter != nil && (c.Bool("images") && session.HasStore() || session.RanOn(ctx, dir, run, r.Name)) {
-			if err := session.Enter(r.Name); err != nil {
-				return err
-			}
-		}
+	done, err := session.Clean(c.Context, homeOf(c), c.Args().First(), session.CleanMore{Images: c.Bool("images"),
+		Files: c.Bool("files"), KeepReuse: c.Bool("keep-reuse")})
+	if done != nil {
+		printCleaning(c, done)
 	}
-	shells, err := session.CleanShells(ctx, dir, run)
-	if err != nil {
-		return exit.With(exit.Host, err)
-	}
-	var done cleaning
-	if done.Cleaned, done.files, done.freed, err = session.CleanCalibrations(ctx, dir, run); err != nil {
-		return exit.With(exit.Host, err)
-	}
-	cleaned, partly := session.CleanUsable(ctx, dir, run)
-	if partly != nil && !errors.Is(partly, session.ErrPartly) {
-		return exit.With(exit.Host, partly)
-	}
-	done.Add(cleaned)
-	done.Containers = append(done.Containers, shells...)
-	if c.Bool("images") {
-		if err := done.cleanImages(ctx); err != nil {
-			return exit.With(exit.Host, err)
-		}
-	}
-	if c.Bool("files") {
-		files, bytes, err := session.CleanFiles(ctx, dir, run, c.Bool("keep-reuse"))
-		done.files, done.freed = append(done.files, files...), done.freed+bytes
-		if err != nil {
-			return err
-		}
-	}
-	if run != "" && done.none() && !session.Known(ctx, dir, run) {
-		return exit.Inputf("clean: there is no run %q in %s (gantry ls lists them)", run, dir)
-	}
-	done.print(c, dir)
-	if partly != nil {
-		return exit.With(exit.Host, partly)
-	}
-	return nil
-}
-
-// cleanImages removes images that nothing needs.
-func (d *cleaning) cleanImages(ctx context.Context) (err error) {
-	if d.images, err = docker.RemoveTaskImages(ctx, ""); err != nil {
-		if !errors.Is(err, container.ErrUnusable) {
-			return err
-		}
-		d.noEngine = err
-	}
-	stored, bytes, err := session.RemoveStored(ctx)
-	d.images, d.freed = append(d.images, stored...), d.freed+bytes
 	return err
 }
 
-func (d *cleaning) print(c *cli.Context, dir string) {
-	if d.noEngine != nil { // most often there is none, and nothing to clean
-		fmt.Fprintf(c.App.ErrWriter, "gantry clean: no images of a Docker Engine are cleaned: %v\n", d.noEngine)
+func printCleaning(c *cli.Context, d *session.Cleaning) {
+	if d.NoEngine != nil { // most often there is none, and nothing to clean
+		fmt.Fprintf(c.App.ErrWriter, "gantry clean: no images of a Docker Engine are cleaned: %v\n", d.NoEngine)
 	}
 	out := c.App.Writer
 	if c.Bool("json") {
-		term.PrintJSON(out, map[string]any{"files_of": orEmpty(d.files), "freed_bytes": d.freed,
+		term.PrintJSON(out, map[string]any{"files_of": orEmpty(d.Files), "freed_bytes": d.Freed,
 			"containers": orEmpty(d.Containers), "groups": orEmpty(d.Groups), "held": orEmpty(d.Held),
-			"unknown": orEmpty(d.Unknown), "images": orEmpty(d.images)})
+			"unknown": orEmpty(d.Unknown), "images": orEmpty(d.Images)})
 		return
 	}
 	list := func(names []string, format string, more ...any) {
@@ -137,21 +75,16 @@ func (d *cleaning) print(c *cli.Context, dir string) {
 	}
 	list(d.Containers, "removed container %s")
 	list(d.Groups, "removed control group %s")
-	list(d.files, "deleted files of run %s")
-	list(d.images, "removed image %s")
-	if len(d.files) > 0 || d.freed > 0 {
-		fmt.Fprintf(out, "%s freed\n", term.Size(&d.freed))
+	list(d.Files, "deleted files of run %s")
+	list(d.Images, "removed image %s")
+	if len(d.Files) > 0 || d.Freed > 0 {
+		fmt.Fprintf(out, "%s freed\n", term.Size(&d.Freed))
 	}
 	list(d.Held, "left run %s alone: a gantry works on it")
-	list(d.Unknown, "left control group %s alone: its run is not in %s", dir)
-	if d.none() {
+	list(d.Unknown, "left control group %s alone: its run is not in %s", homeOf(c))
+	if d.None() {
 		fmt.Fprintln(out, "nothing to clean")
 	}
-}
-
-// none reports whether nothing was found.
-func (d *cleaning) none() bool {
-	return len(d.Containers)+len(d.Groups)+len(d.files)+len(d.images)+len(d.Held)+len(d.Unknown) == 0
 }
 
 func orEmpty(s []string) []string {

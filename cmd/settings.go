@@ -191,46 +191,37 @@ func readEstimates(c *cli.Context, s *session.Settings, usual string) error {
 }
 
 // readHostModel finds the host model of a run or a simulation.
-func readHostModel(c *cli.Context, s *session.Settings) error {
+func readHostModel(c *cli.Context, s *session.Settings) (err error) {
 	s.StartupGiven = c.IsSet("startup")
 	switch name := c.String("host-model"); name {
 	case "none":
-		return nil
 	case "":
 		if s.StartupGiven || session.CheckHost(s.Cluster, c.Bool("oversubscribe")) != nil {
 			return nil
 		}
-		m, err := storedHostModel(c, s)
-		if err != nil && !errors.Is(err, hostmodel.ErrNone) {
+		if s.Host, err = storedHostModel(c, s); err != nil && !errors.Is(err, hostmodel.ErrNone) {
 			term.New(c.Bool("quiet") || c.Bool("json")).Warn("the host model is not used: %v", err)
 		}
-		s.Host = m
-		return nil
 	case "this":
-		m, err := storedHostModel(c, s)
-		if err != nil {
+		if s.Host, err = storedHostModel(c, s); err != nil {
 			return exit.Inputf("--host-model this: %w", err)
 		}
-		s.Host = m
-		return nil
 	default:
 		text, err := readText(name)
 		if err != nil {
 			return exit.Inputf("--host-model: %w", err)
 		}
-		m, err := hostmodel.Decode(text)
-		if err != nil {
+		if s.Host, err = hostmodel.Decode(text); err != nil {
 			return exit.Inputf("--host-model %s: %w", name, err)
 		}
 		if f := session.HostFacts(); !session.Capabilities(s.Runtime).Virtual {
-			if err := m.Fits(hostmodel.Host{Name: f.Name, Kernel: f.Release, Cores: f.Cores,
+			if err := s.Host.Fits(hostmodel.Host{Name: f.Name, Kernel: f.Release, Cores: f.Cores,
 				Runtime: s.Runtime}); err != nil {
 				return exit.Inputf("--host-model %s: %w", name, err)
 			}
 		}
-		s.Host = m
-		return nil
 	}
+	return nil
 }
 
 // storedHostModel is the model that the log has of this host with the runtime of the run, or of the run that is

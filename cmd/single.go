@@ -28,7 +28,7 @@ func ofCommand(c *cli.Context) bool { return c.Args().First() == commandWord }
 func singleFlags(when string) []cli.Flag {
 	return []cli.Flag{
 		&cli.Float64Flag{Name: "cpus", Value: 1, Usage: when + "`CORES` that it may use"},
-		sizeFlag("memory", "", when+"`SIZE` of memory that it may use, such as 1G (default: the share of this host by "+
+		sizeFlag("memory", "", when+"`SIZE` of memory that it may use, such as 1G (default: the share of a node by "+
 			"cores)"),
 		&cli.DurationFlag{Name: "time-limit", Usage: when + "`TIME` after which it is ended, such as 2h"},
 	}

@@ -19,10 +19,7 @@ import (
 
 // taskFlags are those of gantry submit that say something of a single task only.
 func taskFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.Float64Flag{Name: "cpus", Value: 1, Usage: "with --task: `CORES` that it may use"},
-		sizeFlag("memory", "", "with --task: `SIZE` of memory that it may use, such as 1G (default: the share of a "+
-			"node by cores)"),
+	return append([]cli.Flag{
 		&cli.Float64Flag{Name: "gpus", Usage: "with --task: `N` GPUs that it holds, or a part of one such as " +
 			"0.5"},
 		&cli.StringSliceFlag{Name: "need", Usage: "with --task: `NAME[:COUNT]` of a --resource of the server that it " +
@@ -37,13 +34,12 @@ func taskFlags() []cli.Flag {
 			"tasks)"},
 		&cli.StringFlag{Name: "kind", Usage: "with --task: `TYPE` by which its runtime is estimated from earlier " +
 			"tasks (default: its name)"},
-		&cli.DurationFlag{Name: "time-limit", Usage: "with --task: `TIME` after which it is ended, such as 2h"},
 		&cli.DurationFlag{Name: "estimate", Usage: "with --task: `TIME` that it is declared to take, where " +
 			"nothing is known of its type"},
 		&cli.StringFlag{Name: "stdin", Usage: "with --task: `FILE` that its standard input is read from"},
 		&cli.StringFlag{Name: "stdout", Usage: "with --task: `FILE` that its standard output goes to; it is a result"},
 		&cli.StringFlag{Name: "stderr", Usage: "with --task: `FILE` that its standard error goes to; it is a result"},
-	}
+	}, singleFlags("with --task: ")...)
 }
 
 // dependencies reads ID, ID:ended and ID:failed.

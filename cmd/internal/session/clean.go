@@ -11,42 +11,110 @@ import (
 
 	"gantry/cmd/internal/exit"
 	"gantry/executor/container"
+	"gantry/executor/container/docker"
 	"gantry/sqlite"
 )
 
-// ErrPartly says that something could not be cleaned, as a runtime is not usable here.
-var ErrPartly = errors.New("the rest is cleaned")
+// Cleaning has what was removed, and what was left alone.
+type Cleaning struct {
+	container.Cleaned
+	Files, Images []string // runs whose files were deleted; removed images
+	Freed         int64    // bytes
+	NoEngine      error    // why no images of a Docker Engine were removed
+}
 
-// CleanUsable removes the leftovers of runs by every runtime that is usable here. An unusable one is an error, at the
-// end, if a run of the log may have used it, or if no other is usable.
-func CleanUsable(ctx context.Context, home, run string) (all container.Cleaned, err error) {
-	var unusable []error
+// None reports whether nothing was found.
+func (c *Cleaning) None() bool {
+	return len(c.Containers)+len(c.Groups)+len(c.Files)+len(c.Images)+len(c.Held)+len(c.Unknown) == 0
+}
+
+// CleanMore says what Clean removes besides leftovers.
+type CleanMore struct {
+	Images, Files bool
+	KeepReuse     bool // of the files those that later runs reuse
+}
+
+// Clean removes what crashed runs and calibrations left behind: of one, or of all if run is "". With a Cleaning and an
+// error, a part could not be cleaned, and the rest is.
+func Clean(ctx context.Context, home, run string, more CleanMore) (*Cleaning, error) {
+	for _, r := range Runtimes {
+		if r.Enter != nil && (more.Images && HasStore() || ranOn(ctx, home, run, r.Name)) {
+			if err := Enter(r.Name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	c := &Cleaning{}
+	shells, err := cleanShells(ctx, home, run)
+	if err == nil {
+		err = c.calibrations(ctx, home, run)
+	}
+	if err != nil {
+		return nil, exit.With(exit.Host, err)
+	}
+	partly, err := c.leftovers(ctx, home, run)
+	if err != nil {
+		return nil, exit.With(exit.Host, err)
+	}
+	c.Containers = append(c.Containers, shells...)
+	if more.Images {
+		if err := c.images(ctx); err != nil {
+			return nil, exit.With(exit.Host, err)
+		}
+	}
+	if more.Files {
+		if err := c.RemoveFiles(ctx, home, run, more.KeepReuse); err != nil {
+			return nil, err
+		}
+	}
+	if run != "" && c.None() && !known(ctx, home, run) {
+		return nil, exit.Inputf("clean: there is no run %q in %s (gantry ls lists them)", run, home)
+	}
+	if partly != nil {
+		return c, exit.Hostf("the rest is cleaned: %w", partly)
+	}
+	return c, nil
+}
+
+// images removes images that nothing needs.
+func (c *Cleaning) images(ctx context.Context) (err error) {
+	if c.Images, err = docker.RemoveTaskImages(ctx, ""); err != nil {
+		if !errors.Is(err, container.ErrUnusable) {
+			return err
+		}
+		c.NoEngine = err
+	}
+	stored, bytes, err := RemoveStored(ctx)
+	c.Images, c.Freed = append(c.Images, stored...), c.Freed+bytes
+	return err
+}
+
+// leftovers removes those of runs by every runtime that is usable here. An unusable one is an error if no other is
+// usable; it is one for the end if a run of the log may have used it.
+func (c *Cleaning) leftovers(ctx context.Context, home, run string) (partly, err error) {
 	usable := false
 	for _, name := range RuntimeNames(AnyRuntime) {
 		if row := RuntimeNamed(name); row.Engine == nil {
 			continue
 		}
-		ran := RanOn(ctx, home, run, name)
+		ran := ranOn(ctx, home, run, name)
 		done, err := cleanRuns(ctx, home, run, []string{name}, ran)
-		all.Add(done)
+		c.Add(done)
 		switch {
 		case err == nil:
 			usable = true
 		case !errors.Is(err, container.ErrUnusable):
-			return all, err
+			return nil, err
 		case ran:
-			unusable = append(unusable, fmt.Errorf("%w: leftovers of --runtime %s stay, if there are any: %w",
-				ErrPartly, name, err))
+			partly = errors.Join(partly, fmt.Errorf("leftovers of --runtime %s stay, if there are any: %w", name, err))
 		}
 	}
 	steps, err := abandonRuns(ctx, home, run)
-	if all.Containers = append(all.Containers, steps...); err != nil {
-		unusable = append(unusable, fmt.Errorf("%w: %w", ErrPartly, err))
+	c.Containers = append(c.Containers, steps...)
+	if partly = errors.Join(partly, err); !usable && partly == nil {
+		return nil, errors.New("clean: no runtime is usable on this host (gantry doctor says why)")
 	}
-	if !usable && len(unusable) == 0 {
-		return all, errors.New("clean: no runtime is usable on this host (gantry doctor says why)")
-	}
-	return all, errors.Join(unusable...)
+	return partly, nil
 }
 
 // logged are the runs of the log below home; none if there is no log.
@@ -91,33 +159,31 @@ func calibrations(home, run string) map[string]string {
 	return left
 }
 
-// CleanCalibrations removes the leftovers of calibrations that were killed, of one or, if run is "", of all. It returns
-// their names, and how many bytes that freed.
-func CleanCalibrations(ctx context.Context, home, run string) (all container.Cleaned, names []string, freed int64,
-	err error) {
+// calibrations removes the leftovers of calibrations that were killed.
+func (c *Cleaning) calibrations(ctx context.Context, home, run string) error {
 	for dir, runtime := range calibrations(home, run) {
 		own, err := CleanRuns(ctx, home, filepath.Base(dir), []string{runtime})
-		if errors.Is(err, container.ErrUnusable) { // CleanUsable says so
+		if errors.Is(err, container.ErrUnusable) { // leftovers says so
 			continue
 		}
 		samples, e := CleanRuns(ctx, dir, "", []string{runtime})
 		if err = errors.Join(err, e); err != nil {
-			return all, names, freed, err
+			return err
 		}
 		samples.Unknown = nil
-		all.Add(own)
-		all.Add(samples)
+		c.Add(own)
+		c.Add(samples)
 		bytes := OnDisk(dir)
 		if err := os.RemoveAll(dir); err != nil {
-			return all, names, freed, err
+			return err
 		}
-		names, freed = append(names, filepath.Base(dir)), freed+bytes
+		c.Files, c.Freed = append(c.Files, filepath.Base(dir)), c.Freed+bytes
 	}
-	return all, names, freed, nil
+	return nil
 }
 
-// RanOn reports whether a run of the log, or the one that is named, or a calibration that was killed, was on a runtime.
-func RanOn(ctx context.Context, home, run, runtime string) bool {
+// ranOn reports whether a run of the log, or the one that is named, or a calibration that was killed, was on a runtime.
+func ranOn(ctx context.Context, home, run, runtime string) bool {
 	if slices.Contains(slices.Collect(maps.Values(calibrations(home, run))), runtime) {
 		return true
 	}
@@ -127,8 +193,8 @@ func RanOn(ctx context.Context, home, run, runtime string) bool {
 	})
 }
 
-// Known reports whether there is something of a run: rows in the log, or its directory.
-func Known(ctx context.Context, home, run string) bool {
+// known reports whether there is something of a run: rows in the log, or its directory.
+func known(ctx context.Context, home, run string) bool {
 	if _, err := os.Stat(filepath.Join(home, run)); err == nil && run != LatestLink {
 		return true
 	}
@@ -175,17 +241,17 @@ func runDirs(home, run string) (dirs []string) {
 	return dirs
 }
 
-// CleanFiles deletes files of one run, or of all, that have ended, but for their results; with keep inputs and outputs
-// stay. It returns the runs that had any, and how many bytes that freed.
-func CleanFiles(ctx context.Context, home, only string, keep bool) (cleaned []string, freed int64, err error) {
+// RemoveFiles deletes files of one run, or of all, that have ended, but for their results; with keep inputs and outputs
+// stay.
+func (c *Cleaning) RemoveFiles(ctx context.Context, home, only string, keep bool) error {
 	db, err := OpenToWrite(home)
 	if err != nil {
-		return nil, 0, err
+		return err
 	}
 	defer db.Close()
 	runs, err := db.Runs(ctx)
 	if err != nil {
-		return nil, 0, LogError(err)
+		return LogError(err)
 	}
 	for _, r := range runs {
 		dir := filepath.Join(home, r.Run)
@@ -205,12 +271,12 @@ func CleanFiles(ctx context.Context, home, only string, keep bool) (cleaned []st
 			}
 			any = true
 			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
-				return cleaned, freed, exit.Hostf("clean: files of run %s: %w", r.Run, err)
+				return exit.Hostf("clean: files of run %s: %w", r.Run, err)
 			}
 		}
 		if any {
-			cleaned, freed = append(cleaned, r.Run), freed+max(0, before-OnDisk(dir))
+			c.Files, c.Freed = append(c.Files, r.Run), c.Freed+max(0, before-OnDisk(dir))
 		}
 	}
-	return cleaned, freed, nil
+	return nil
 }

@@ -24,18 +24,17 @@ import (
 	"gantry/executor/container/fetch"
 	"gantry/executor/container/gpu"
 	"gantry/executor/container/stage"
-	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/sqlite"
 )
 
 // OpenShell opens a shell in a container like that of a task.
 func OpenShell(ctx context.Context, home string, db *sqlite.DB, life *sqlite.Life, program string, tty bool) error {
-	spec, node, err := taskOf(ctx, db, life)
+	spec, err := db.Spec(ctx, life)
 	if err != nil {
-		return err
+		return LogError(err)
 	}
-	if len(spec.Command) == 0 || spec.Image == "" {
+	if spec == nil || len(spec.Command) == 0 || spec.Image == "" {
 		return exit.Inputf("task %s of run %s has no program of its own: the emulator stood in for it, which has "+
 			"no shell", life.Task, life.Run)
 	}
@@ -54,8 +53,11 @@ func OpenShell(ctx context.Context, home string, db *sqlite.DB, life *sqlite.Lif
 	if err := Enter(row.Name); err != nil {
 		return err
 	}
-	box := &sandbox{dir: filepath.Join(home, life.Run), life: life, spec: spec, node: node, user: stage.ProgramUser(),
-		rights: stage.Caller().Rights(), runtime: row}
+	box := &sandbox{dir: filepath.Join(home, life.Run), life: life, spec: spec, node: info.Platform.Nodes[0].Name,
+		user: stage.ProgramUser(), rights: stage.Caller().Rights(), runtime: row}
+	if a := life.Last(); a != nil && a.Node != "" {
+		box.node = a.Node
+	}
 	if by := spec.Workflow.By; by != nil {
 		box.user, box.rights = stage.Owner{UID: by.UID, GID: by.GID}, stage.User(*by)
 	}
@@ -78,39 +80,12 @@ type sheller interface {
 	RemoveNamed(ctx context.Context, name string) error
 }
 
-// taskOf is a task as it was admitted, and the name of the node whose files it would see.
-func taskOf(ctx context.Context, db *sqlite.DB, life *sqlite.Life) (*executor.TaskSpec, string, error) {
-	flow, position, err := db.Position(ctx, life.Run, planner.TaskID(life.ID))
-	if err != nil {
-		return nil, "", LogError(err)
-	}
-	adm, err := db.Admission(ctx, life.Run, flow)
-	if err != nil {
-		return nil, "", LogError(err)
-	}
-	if position >= len(adm.Tasks) {
-		return nil, "", exit.Internalf("task %s is not in the definition of its workflow", life.Task)
-	}
-	node := ""
-	if n := len(life.Attempts); n > 0 {
-		node = life.Attempts[n-1].Node
-	}
-	if node == "" {
-		info, err := db.Info(ctx, life.Run)
-		if err != nil {
-			return nil, "", LogError(err)
-		}
-		node = info.Platform.Nodes[0].Name
-	}
-	return adm.Tasks[position], node, nil
-}
-
 // sandbox is the directory and the container of a shell.
 type sandbox struct {
 	dir  string // of the run
 	life *sqlite.Life
 	spec *executor.TaskSpec
-	node string
+	node string // whose files the task would see
 	work string // "" until it was made
 	name string // of the container, which a runtime of this host makes
 
@@ -299,9 +274,9 @@ func lockFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// CleanShells removes containers and directories of shells whose gantry was killed, of one run or of all, and returns
+// cleanShells removes containers and directories of shells whose gantry was killed, of one run or of all, and returns
 // the names of the containers.
-func CleanShells(ctx context.Context, home, run string) (removed []string, err error) {
+func cleanShells(ctx context.Context, home, run string) (removed []string, err error) {
 	marks, err := fs.Glob(os.DirFS(home), path.Join(cmp.Or(run, "*"), "work", "*", "*-shell.*", shellMark))
 	for _, mark := range marks {
 		mark = filepath.Join(home, mark)

@@ -312,9 +312,9 @@ func TestProgramsAreContinued(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(l.dir, "results", "end")); string(text) != "text\n" {
 		t.Errorf("the results have %q, %v", text, err)
 	}
-	cleaned, freed, err := session.CleanFiles(t.Context(), l.with.Home, "first", false)
-	if err != nil || len(cleaned) != 1 || freed <= 0 {
-		t.Errorf("%v, %d bytes, %v", cleaned, freed, err)
+	cleaned, err := session.Clean(t.Context(), l.with.Home, "first", session.CleanMore{Files: true})
+	if err != nil || len(cleaned.Files) != 1 || cleaned.Freed <= 0 {
+		t.Errorf("%+v, %v", cleaned, err)
 	}
 	if done, err := session.CleanRuns(t.Context(), l.with.Home, "first", []string{"oci"}); err != nil ||
 		len(done.Containers) > 0 {

@@ -213,7 +213,7 @@ func (b *Bench) run(ctx context.Context, name string, spec *experiment.Spec, rep
 	meter.Less(tasks + max(0, session.EngineCPU()-engine) + calibrate.OwnCPU() - own)
 	busy, _ := meter.Read()
 	out.Values = append(out.Values, metrics.Value{Name: "busy_cores", Value: busy})
-	_, _, err = session.CleanFiles(ctx, b.Home, name, false)
+	err = new(session.Cleaning).RemoveFiles(ctx, b.Home, name, false)
 	return busy <= b.File.Busy, err
 }
 
