@@ -59,35 +59,3 @@ func TestAnImageIsTheSameFromEverywhere(t *testing.T) {
 		expect(t, exitOK, []string{id[7:19]}, "images")
 	}
 }
-
-// Images stay as long as a run may need them.
-func TestCleanKeepsWhatRunsNeed(t *testing.T) {
-	store := filepath.Join(t.TempDir(), "images")
-	t.Setenv(image.DirEnv, store)
-	s, err := image.Open(store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if removed, freed, err := session.RemoveStored(t.Context()); len(removed) > 0 || freed != 0 || err != nil {
-		t.Errorf("%v, %d, %v", removed, freed, err)
-	}
-	expect(t, exitOK, []string{"no images"}, "images")
-	dir := writeFiles(t, map[string]string{"w.json": `{"name": "w", "schemaVersion": "1.5", "workflow": {
-		"specification": {"tasks": [{"name": "a", "id": "a"}]},
-		"execution": {"tasks": [{"id": "a", "runtimeInSeconds": 1}]}}}`})
-	expect(t, exitOK, nil, "simulate", "--dir", dir, "--name=over", filepath.Join(dir, "w.json"))
-	for _, name := range []string{"over", "none"} {
-		os.MkdirAll(filepath.Join(dir, name), 0o755)
-		if session.Unfinished(t.Context(), filepath.Join(dir, name)) {
-			t.Errorf("run %s is not over", name)
-		}
-	}
-	_, says := fakeSlurm(t)
-	for state, needed := range map[string]bool{"RUNNING": true, "TIMEOUT": false} {
-		says("squeue", slurmJob(os.Getuid(), state), "", 0)
-		if session.Unfinished(t.Context(), "slurm-allocation:1") != needed {
-			t.Errorf("images of an allocation that is %s stay: want %v", state, needed)
-		}
-	}
-}

@@ -384,12 +384,25 @@ func storeFacts(ctx context.Context) []container.Fact {
 
 // RemoveStored removes the images of the store that no run needs, and returns their names.
 func RemoveStored(ctx context.Context) (removed []string, freed int64, err error) {
-	_, s, err := StoredImages()
+	list, s, err := StoredImages()
 	if err != nil || s == nil {
 		return nil, 0, err
 	}
 	defer s.Close()
-	gone, freed, err := s.Remove(ctx, func(dir string) bool { return Unfinished(ctx, dir) })
+	over := map[string]bool{} // by allocation: Slurm is asked while others may bring images
+	for i := range list {
+		for _, use := range list[i].Runs {
+			if _, asked := over[use]; !asked && strings.HasPrefix(use, allocationUse) {
+				over[use] = !Unfinished(ctx, use)
+			}
+		}
+	}
+	gone, freed, err := s.Remove(ctx, func(use string) bool {
+		if strings.HasPrefix(use, allocationUse) { // one that is not listed has just come
+			return !over[use]
+		}
+		return Unfinished(ctx, use)
+	})
 	for i := range gone {
 		removed = append(removed, strings.Join(ShownNames(&gone[i]), " ")+" ("+gone[i].ID[:19]+")")
 	}

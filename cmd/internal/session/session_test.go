@@ -72,7 +72,10 @@ func (l *lab) begin(name, file string, edit func(s *session.Settings)) (*session
 	}
 	s := session.New(&set, with)
 	defer s.Close()
-	return s.Begin(l.Context(), sqlite.Bulk, &session.Inputs{Paths: []string{filepath.Join(l.dir, file)}})
+	if file != "-" {
+		file = filepath.Join(l.dir, file)
+	}
+	return s.Begin(l.Context(), sqlite.Bulk, &session.Inputs{Paths: []string{file}})
 }
 
 // log opens the log.
@@ -291,14 +294,19 @@ func TestARunIsResumed(t *testing.T) {
 	l.says(resume(""), exit.Input, "has ended (finished): there is nothing to resume")
 }
 
-// Programs of a run that failed go on with a corrected workflow, and their files can go.
-func TestProgramsAreContinued(t *testing.T) {
+func needsContainers(t *testing.T) {
+	t.Helper()
 	if err := session.RuntimeNamed("oci").IsUsable(t.Context()); err != nil {
 		t.Skip(err)
 	}
 	if _, err := session.TaskBinary(t.Context()); err != nil {
 		t.Skip(err)
 	}
+}
+
+// Programs of a run that failed go on with a corrected workflow, and their files can go.
+func TestProgramsAreContinued(t *testing.T) {
+	needsContainers(t)
 	l := newLab(t, "oci", "{name: a, cores: 1, memory: 200MB}", map[string]string{"in": "text\n",
 		"w.makeflow": "out: in\n\tcat in >out\nend: out\n\tfalse\n", "mended.makeflow": "out: in\n\tcat in >out\n" +
 			"end: out\n\tcat out >end\n"})
@@ -312,6 +320,12 @@ func TestProgramsAreContinued(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(l.dir, "results", "end")); string(text) != "text\n" {
 		t.Errorf("the results have %q, %v", text, err)
 	}
+	log := l.log()
+	tasks, err := log.TaskNames(t.Context(), "first")
+	l.must(err)
+	life, err := log.Task(t.Context(), "first", tasks[0])
+	l.must(err)
+	l.must(session.OpenShell(t.Context(), l.with.Home, log, life, "/bin/true", false))
 	cleaned, err := session.Clean(t.Context(), l.with.Home, "first", session.CleanMore{Files: true})
 	if err != nil || len(cleaned.Files) != 1 || cleaned.Freed <= 0 {
 		t.Errorf("%+v, %v", cleaned, err)

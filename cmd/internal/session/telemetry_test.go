@@ -1,11 +1,15 @@
-package cmd
+package session_test
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+
+	"gantry/cmd/internal/session"
 )
 
 type sentSpan struct {
@@ -43,13 +47,25 @@ func TestRunsSendSpans(t *testing.T) {
 		service, key = attributes[len(attributes)-1].Value.StringValue, r.Header.Get("X-Key")
 	}))
 	defer server.Close()
-	dir := t.TempDir()
-	run := []string{"run", "--dir=" + dir, "--runtime=null", "--time-scale=0.001", "../examples/montage/montage-25.dax"}
+	l := newLab(t, "null", "{name: n, cores: 4}", nil)
+	l.dir = "../../../examples/montage"
+	run := func() (errs string) {
+		t.Helper()
+		said, err := os.CreateTemp(t.TempDir(), "")
+		l.must(err)
+		was := os.Stderr
+		os.Stderr = said
+		_, err = l.begin("", "montage-25.dax", func(s *session.Settings) { s.TimeScale = 0.001 })
+		os.Stderr = was
+		text, failed := os.ReadFile(said.Name())
+		l.must(errors.Join(err, failed, said.Close()))
+		return string(text)
+	}
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL+"/")
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=a%20b")
 	t.Setenv("OTEL_SERVICE_NAME", "pipelines")
 	t.Setenv("TRACEPARENT", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-	if _, _, errs := invoke(t, run...); strings.Contains(errs, "OpenTelemetry") {
+	if errs := run(); strings.Contains(errs, "OpenTelemetry") {
 		t.Error(errs)
 	}
 	byID, children := map[string]sentSpan{}, map[string]int{}
@@ -69,32 +85,29 @@ func TestRunsSendSpans(t *testing.T) {
 	// A failure of the endpoint is a warning, and the run goes on.
 	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", strings.Replace(server.URL, "//", "//me:s3cret@", 1)+
 		"/other?key=s3cret")
-	if code, _, errs := invoke(t, run...); code != exitOK || !strings.Contains(errs, "OpenTelemetry: "+
-		strings.TrimPrefix(server.URL, "http://")+" answers 400 Bad Request") ||
-		strings.Contains(errs, "s3cret") || strings.Contains(errs, "other") {
-		t.Errorf("exit code %d: %s", code, errs)
+	if errs := run(); !strings.Contains(errs, "OpenTelemetry: "+strings.TrimPrefix(server.URL, "http://")+
+		" answers 400 Bad Request") || strings.Contains(errs, "s3cret") || strings.Contains(errs, "other") {
+		t.Error(errs)
 	}
 	// Neither does a redirection take the headers elsewhere, nor are spans lost without a word.
 	for path, says := range map[string]string{"/moved": " answers 307 Temporary Redirect",
 		"/partly": ` has rejected 3 spans: "bad"`} {
 		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", server.URL+path)
-		if _, _, errs := invoke(t, run...); !strings.Contains(errs, says) {
+		if errs := run(); !strings.Contains(errs, says) {
 			t.Errorf("%s: %s", path, errs)
 		}
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://me:s3cret@127.0.0.1:none/s3cret")
-	if _, _, errs := invoke(t, run...); !strings.Contains(errs, "the address is none") ||
-		strings.Contains(errs, "s3cret") {
+	if errs := run(); !strings.Contains(errs, "the address is none") || strings.Contains(errs, "s3cret") {
 		t.Error(errs)
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
-	if _, _, errs := invoke(t, run...); !strings.Contains(errs, "gantry speaks http/json") {
+	if errs := run(); !strings.Contains(errs, "gantry speaks http/json") {
 		t.Error(errs)
 	}
 	sent := len(spans)
 	t.Setenv("OTEL_SDK_DISABLED", "true")
-	if _, _, errs := invoke(t, run...); strings.Contains(errs, "OpenTelemetry") || len(spans) != sent {
+	if errs := run(); strings.Contains(errs, "OpenTelemetry") || len(spans) != sent {
 		t.Error(errs)
 	}
-	expect(t, exitOK, []string{`"service.name"`}, "export", "--dir="+dir, "--format=otlp")
 }
