@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
-
-	"gantry/scripts/measure"
 )
 
 // comparison is a command that two builds run in turn.
@@ -39,20 +37,20 @@ func (b *bench) before() error {
 			continue
 		}
 		var size [2]int64
-		ways := []func() (measure.Cost, error){b.command(b.other, &size[0], c.args...),
+		ways := []func() (Cost, error){b.command(b.other, &size[0], c.args...),
 			b.command(b.gantry, &size[1], c.args...)}
-		if _, err := measure.Turns(1, ways...); err != nil { // warms caches
+		if _, err := InTurns(1, ways...); err != nil { // warms caches
 			return err
 		}
-		m, err := measure.Turns(b.reps, ways...)
+		m, err := InTurns(b.reps, ways...)
 		if err != nil {
 			return err
 		}
-		took := func(c measure.Cost) float64 { return c.CPU.Seconds() }
+		took := func(c Cost) float64 { return c.CPU.Seconds() }
 		if c.wall {
-			took = func(c measure.Cost) float64 { return c.Wall.Seconds() }
+			took = func(c Cost) float64 { return c.Wall.Seconds() }
 		}
-		mb := func(c measure.Cost) float64 { return float64(c.Memory) / 1e6 }
+		mb := func(c Cost) float64 { return float64(c.Memory) / 1e6 }
 		logs := "– | –"
 		if size[0] > 0 {
 			logs = fmt.Sprintf("%.1f | %.1f", float64(size[0])/1e6, float64(size[1])/1e6)

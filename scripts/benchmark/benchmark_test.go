@@ -102,15 +102,15 @@ func verdict(what string, got, target float64, unit string) {
 //
 // The directory goes with all others at the end: file systems look with care at files that were deleted a minute ago,
 // for 0.3 ms of CPU time per container of the next run.
-func (b *bench) command(gantry string, size *int64, args ...string) func() (measure.Cost, error) {
-	return func() (measure.Cost, error) {
+func (b *bench) command(gantry string, size *int64, args ...string) func() (Cost, error) {
+	return func() (Cost, error) {
 		home, err := os.MkdirTemp(b.dir, "runs")
 		if err != nil {
-			return measure.Cost{}, err
+			return Cost{}, err
 		}
 		cmd := measure.Gantry(gantry).Command(b.ctx, args...)
 		cmd.Env = append(os.Environ(), "GANTRY_DIR="+home)
-		cost, err := measure.Of(cmd)
+		cost, err := CostOf(cmd)
 		if err == nil && size != nil {
 			*size = measure.LogSize(home)
 		}
@@ -124,10 +124,10 @@ func quiet(words string, more ...string) []string {
 }
 
 // one measures a gantry.
-func (b *bench) one(args []string) (measure.Cost, error) {
-	m, err := measure.Turns(b.reps, b.command(b.gantry, nil, args...))
+func (b *bench) one(args []string) (Cost, error) {
+	m, err := InTurns(b.reps, b.command(b.gantry, nil, args...))
 	if err != nil {
-		return measure.Cost{}, err
+		return Cost{}, err
 	}
 	return m[0], nil
 }
@@ -207,7 +207,7 @@ func (b *bench) stream() error {
 // logged compares a simulation with its log and without.
 func (b *bench) logged(what, policy string, load []string) error {
 	var size int64
-	m, err := measure.Turns(b.reps, b.command(b.gantry, nil, quiet("simulate --no-log --policy "+policy, load...)...),
+	m, err := InTurns(b.reps, b.command(b.gantry, nil, quiet("simulate --no-log --policy "+policy, load...)...),
 		b.command(b.gantry, &size, quiet("simulate --policy "+policy, load...)...))
 	if err != nil {
 		return err
@@ -261,8 +261,8 @@ func (b *bench) read() error {
 		if err != nil {
 			return err
 		}
-		m, err := measure.Turns(b.reps, func() (measure.Cost, error) {
-			return measure.Own(func() error {
+		m, err := InTurns(b.reps, func() (Cost, error) {
+			return OwnCost(func() error {
 				_, _, err := trace.Open(f.path, trace.ReadOptions{})
 				return err
 			})
@@ -288,7 +288,7 @@ func (b *bench) queries() error {
 	home := filepath.Join(b.dir, "queries")
 	cmd := measure.Gantry(b.gantry).Command(b.ctx, append(quiet("simulate --name montage --policy cpp --dir "+home),
 		in.load...)...)
-	if _, err := measure.Of(cmd); err != nil {
+	if _, err := CostOf(cmd); err != nil {
 		return err
 	}
 	path := filepath.Join(home, sqlite.FileName)
@@ -296,15 +296,15 @@ func (b *bench) queries() error {
 	if err != nil {
 		return err
 	}
-	sqlite3 := func(query string) func() (measure.Cost, error) {
-		return func() (measure.Cost, error) {
+	sqlite3 := func(query string) func() (Cost, error) {
+		return func() (Cost, error) {
 			cmd := exec.CommandContext(b.ctx, "sqlite3", "-readonly", path)
 			cmd.Stdin = strings.NewReader(".output /dev/null\n" + query + ";")
-			return measure.Of(cmd)
+			return CostOf(cmd)
 		}
 	}
 	ask := func(query string, bar float64) error {
-		m, err := measure.Turns(b.reps, sqlite3(query), sqlite3("SELECT 1"))
+		m, err := InTurns(b.reps, sqlite3(query), sqlite3("SELECT 1"))
 		if err == nil {
 			name, _, _ := strings.Cut(strings.TrimPrefix(query, "-- "), "\n")
 			verdict("CPU time, "+name[:min(len(name), 50)], (m[0].CPU - m[1].CPU).Seconds(), bar, "s")
@@ -343,8 +343,8 @@ func (b *bench) log() error {
 		return err
 	}
 	home := filepath.Join(b.dir, "log")
-	gantry := func(args []string) (measure.Cost, error) {
-		return measure.Of(measure.Gantry(b.gantry).Command(b.ctx, append([]string{args[0], "--dir", home},
+	gantry := func(args []string) (Cost, error) {
+		return CostOf(measure.Gantry(b.gantry).Command(b.ctx, append([]string{args[0], "--dir", home},
 			args[1:]...)...))
 	}
 	for _, args := range [][]string{quiet("run --name real --runtime null", "--cluster", in.nodes, in.small),
@@ -370,7 +370,7 @@ func (b *bench) log() error {
 	}
 	questions = append(questions, []string{"report", "real" + middle, "simulated" + middle})
 	for _, q := range questions {
-		m, err := measure.Turns(b.reps, func() (measure.Cost, error) { return gantry(q) })
+		m, err := InTurns(b.reps, func() (Cost, error) { return gantry(q) })
 		if err != nil {
 			return err
 		}

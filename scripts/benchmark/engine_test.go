@@ -11,8 +11,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-
-	"gantry/scripts/measure"
 )
 
 // engine is the API of a Docker Engine, by plain requests: the least that a loop over it can cost.
@@ -86,7 +84,7 @@ func (b *bench) bareEngine() way {
 	if err := api.call(http.MethodGet, "/images/"+image+"/json", nil, nil); err != nil {
 		w.missing = fmt.Sprintf("image %s: %v (make images builds it)", image, err)
 	}
-	w.run = func(n, inFlight int) (measure.Cost, error) {
+	w.run = func(n, inFlight int) (Cost, error) {
 		return loop(n, inFlight, func(int) error {
 			dir, err := os.MkdirTemp(b.dir, "bare")
 			if err != nil {

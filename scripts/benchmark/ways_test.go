@@ -11,8 +11,6 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
-
-	"gantry/scripts/measure"
 )
 
 const image = "gantry/busybox:latest"
@@ -22,20 +20,20 @@ type way struct {
 	name    string
 	missing string // why it cannot be measured here; "" if it can
 	// run runs n of them, with a number of them at once.
-	run func(n, inFlight int) (measure.Cost, error)
+	run func(n, inFlight int) (Cost, error)
 }
 
 // docker compares gantry with the least that a loop over the Engine API costs, and with docker run.
 func (b *bench) docker() error {
 	ways := []way{b.bareEngine(), b.own(), b.xargs()}
-	var turns []func() (measure.Cost, error)
+	var turns []func() (Cost, error)
 	for _, w := range ways {
 		if w.missing != "" {
 			return fmt.Errorf("%s: %s", w.name, w.missing)
 		}
-		turns = append(turns, func() (measure.Cost, error) { return w.run(b.n, b.inFlight) })
+		turns = append(turns, func() (Cost, error) { return w.run(b.n, b.inFlight) })
 	}
-	m, err := measure.Turns(b.reps, turns...)
+	m, err := InTurns(b.reps, turns...)
 	if err != nil {
 		return err
 	}
@@ -44,7 +42,7 @@ func (b *bench) docker() error {
 		b.inFlight, bare, own, ways[2].name, run)
 	verdict("gantry / bare Engine API loop, wall time", own/bare, 1.10, "")
 	verdict("gantry / "+ways[2].name+", wall time", own/run, 0.60, "")
-	perTask := func(c measure.Cost) float64 { return c.CPU.Seconds() * 1000 / float64(b.n) }
+	perTask := func(c Cost) float64 { return c.CPU.Seconds() * 1000 / float64(b.n) }
 	fmt.Printf("  %-62s %10.4g ms\n", "CPU time per container of the bare loop", perTask(m[0]))
 	verdict("CPU time per container of gantry itself", perTask(m[1]), 4, "ms")
 	return nil
@@ -58,18 +56,18 @@ func (b *bench) few() error {
 	for i := range n {
 		fmt.Fprintf(&rules, "o%d:\n\techo %[1]d >o%[1]d\n", i)
 	}
-	in := func(args ...string) func() (measure.Cost, error) {
-		return func() (measure.Cost, error) {
+	in := func(args ...string) func() (Cost, error) {
+		return func() (Cost, error) {
 			dir, err := os.MkdirTemp(b.dir, "few")
 			for name, text := range map[string]string{"Makeflow": rules.String(), "Snakefile": snakefile} {
 				err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 			}
 			if err != nil {
-				return measure.Cost{}, err
+				return Cost{}, err
 			}
 			cmd := exec.CommandContext(b.ctx, args[0], args[1:]...)
 			cmd.Dir = dir
-			return measure.Of(cmd)
+			return CostOf(cmd)
 		}
 	}
 	gantry, err := filepath.Abs(b.gantry)
@@ -77,12 +75,12 @@ func (b *bench) few() error {
 		return err
 	}
 	xargs := b.xargs()
-	turns := []func() (measure.Cost, error){in(gantry, "run", "--quiet", "--image", image, "Makeflow"),
-		func() (measure.Cost, error) { return xargs.run(n, 2) }}
+	turns := []func() (Cost, error){in(gantry, "run", "--quiet", "--image", image, "Makeflow"),
+		func() (Cost, error) { return xargs.run(n, 2) }}
 	if _, err := exec.LookPath("snakemake"); err == nil {
 		turns = append(turns, in("snakemake", "-j2"))
 	}
-	m, err := measure.Turns(b.reps, turns...)
+	m, err := InTurns(b.reps, turns...)
 	if err != nil {
 		return err
 	}
@@ -110,9 +108,9 @@ func (b *bench) small() error {
 		least := map[string]float64{}
 		for turn := range 5 {
 			for _, what := range []string{"cp -r", "none.makeflow", "many.makeflow", "many.json", "tree.makeflow"} {
-				run := func() (measure.Cost, error) {
+				run := func() (Cost, error) {
 					to := filepath.Join(dir, fmt.Sprint(runtime, turn))
-					return measure.Of(exec.CommandContext(b.ctx, "cp", "-r", filepath.Join(dir, "tree"), to))
+					return CostOf(exec.CommandContext(b.ctx, "cp", "-r", filepath.Join(dir, "tree"), to))
 				}
 				if what != "cp -r" {
 					args := quiet("run --runtime "+runtime, "--image", image)
@@ -168,11 +166,11 @@ func (b *bench) own() way {
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 		w.missing = "not usable here: " + lines[len(lines)-1]
 	}
-	w.run = func(n, inFlight int) (measure.Cost, error) {
+	w.run = func(n, inFlight int) (Cost, error) {
 		trace, err1 := b.trivial(n, false)
 		cluster, err2 := b.cluster(1, inFlight)
 		if err := errors.Join(err1, err2); err != nil {
-			return measure.Cost{}, err
+			return Cost{}, err
 		}
 		return b.command(b.gantry, nil, quiet("run --oversubscribe", "--starts",
 			strconv.Itoa(max(inFlight, 2)), "--cluster", cluster, trace)...)()
@@ -181,8 +179,8 @@ func (b *bench) own() way {
 }
 
 // loop runs one for 0 to n-1, a number at once, and measures this process.
-func loop(n, inFlight int, one func(i int) error) (measure.Cost, error) {
-	return measure.Own(func() error {
+func loop(n, inFlight int, one func(i int) error) (Cost, error) {
+	return OwnCost(func() error {
 		var g errgroup.Group
 		g.SetLimit(inFlight)
 		for i := range n {
@@ -203,10 +201,10 @@ func (b *bench) xargs() way {
 	if _, err := exec.LookPath("xargs"); err != nil {
 		w.missing = "not installed"
 	}
-	w.run = func(n, inFlight int) (measure.Cost, error) {
+	w.run = func(n, inFlight int) (Cost, error) {
 		cmd := exec.Command("xargs", "-P", strconv.Itoa(inFlight), "-I{}", "sh", "-c", dockerRun)
 		cmd.Stdin = strings.NewReader(strings.Repeat("task\n", n))
-		return measure.Of(cmd)
+		return CostOf(cmd)
 	}
 	return w
 }

@@ -34,8 +34,16 @@ type row struct {
 // run was predicted, done, and compared with a simulation without noise. Times are seconds.
 type run struct{ predicted, low, high, actual, tau float64 }
 
+// each lists a value of each of some things.
+func each[T any](all []T, of func(T) float64) (out []float64) {
+	for _, x := range all {
+		out = append(out, of(x))
+	}
+	return out
+}
+
 func (r *row) of(value func(run) float64) metrics.Summary {
-	return metrics.Summarise(measure.Each(r.runs, value))
+	return metrics.Summarise(each(r.runs, value))
 }
 
 func (r *row) actual() float64    { return r.of(func(x run) float64 { return x.actual }).Median }
@@ -189,7 +197,7 @@ func check(t *testing.T, rows []row) {
 		bar(r.tau() >= 0.95, "order of starts of %s under %s: Kendall's tau %.3f, at least 0.95", r.workflow, r.policy,
 			r.tau())
 	}
-	errs := metrics.Summarise(measure.Each(rows, func(r row) float64 { return math.Abs(r.err()) }))
+	errs := metrics.Summarise(each(rows, func(r row) float64 { return math.Abs(r.err()) }))
 	bar(errs.Median <= 0.02, "median error %.1f %%, at most 2", 100*errs.Median)
 	coverage := float64(inside) / float64(len(rows)*repetitions)
 	bar(coverage >= 0.7 && coverage <= 0.9, "intervals of 80 %% have %.1f %% of the runs, 70 to 90", 100*coverage)

@@ -255,13 +255,13 @@ func (l *load) more(ctx context.Context, when string) error {
 	}
 	for _, args := range [][]string{{"queue"}, {"queue", "--all"}, {"queue", "--tenants"}, {"show", "1"}, {"show"},
 		{"explain", "1", "t5"}} {
-		m, err := measure.Of(gantry.Command(ctx, append(args, "--dir", l.dir)...))
-		if err != nil {
+		begun := time.Now()
+		if _, err := gantry.Run(ctx, append(args, "--dir", l.dir)...); err != nil {
 			return err
 		}
-		what := strings.Join(args, " ")
-		fmt.Printf("gantry %s %s: %v\n", what, when, m.Wall.Round(time.Millisecond))
-		l.hold(m.Wall <= mostLook, "gantry %s %s within %v", what, when, mostLook)
+		took, what := time.Since(begun), strings.Join(args, " ")
+		fmt.Printf("gantry %s %s: %v\n", what, when, took.Round(time.Millisecond))
+		l.hold(took <= mostLook, "gantry %s %s within %v", what, when, mostLook)
 	}
 	return nil
 }

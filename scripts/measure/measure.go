@@ -1,5 +1,5 @@
-// Package measure has the parts that the programs below scripts share: their beginning and end, gantry as a command,
-// the cost of commands, and tables.
+// Package measure has the parts that the programs and tests below scripts share: gantry as a command, engines that plan
+// as it does, and tables.
 package measure
 
 import (
@@ -19,7 +19,6 @@ import (
 	"syscall"
 	"time"
 
-	"gantry/executor/sim/calibrate"
 	"gantry/sqlite"
 )
 
@@ -81,53 +80,6 @@ func (g Gantry) JSON(ctx context.Context, v any, args ...string) error {
 	return nil
 }
 
-// Cost is the time and memory that something took.
-type Cost struct {
-	Wall, CPU time.Duration
-	Memory    int64 // bytes, at its peak
-}
-
-// Of runs a command and measures it.
-func Of(cmd *exec.Cmd) (Cost, error) {
-	var out strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &out
-	begun := time.Now()
-	if err := cmd.Run(); err != nil {
-		return Cost{}, fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out.String())
-	}
-	use := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	return Cost{time.Since(begun), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), use.Maxrss << 10}, nil
-}
-
-// Own measures work of this process, but for its memory.
-func Own(work func() error) (Cost, error) {
-	begun, before := time.Now(), calibrate.OwnCPU()
-	err := work()
-	return Cost{Wall: time.Since(begun), CPU: calibrate.OwnCPU() - before}, err
-}
-
-// Turns measures some ways n times, in turns, so that a busy machine is busy for all. It returns the median costs.
-func Turns(n int, ways ...func() (Cost, error)) ([]Cost, error) {
-	all := make([][]Cost, len(ways))
-	for range n {
-		for i, way := range ways {
-			c, err := way()
-			if err != nil {
-				return nil, err
-			}
-			all[i] = append(all[i], c)
-		}
-	}
-	medians := make([]Cost, len(ways))
-	for i, cs := range all {
-		middle := func(of func(Cost) int64) int64 { return slices.Sorted(slices.Values(Each(cs, of)))[len(cs)/2] }
-		medians[i] = Cost{time.Duration(middle(func(c Cost) int64 { return int64(c.Wall) })),
-			time.Duration(middle(func(c Cost) int64 { return int64(c.CPU) })),
-			middle(func(c Cost) int64 { return c.Memory })}
-	}
-	return medians, nil
-}
-
 // Head writes the head of a table in Markdown, whose columns have a rule such as --- each.
 func Head(w io.Writer, rule string, names ...string) {
 	Row(w, names...)
@@ -136,15 +88,6 @@ func Head(w io.Writer, rule string, names ...string) {
 
 // Row writes a row of a table in Markdown.
 func Row(w io.Writer, cells ...string) { fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | ")) }
-
-// Each lists a value of each of some things.
-func Each[T, V any](all []T, of func(T) V) []V {
-	out := make([]V, len(all))
-	for i, x := range all {
-		out[i] = of(x)
-	}
-	return out
-}
 
 // LogSize is the size in bytes of the log in a directory of runs, what is not yet in its main file included.
 func LogSize(dir string) (size int64) {
