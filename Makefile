@@ -213,8 +213,8 @@ containers-quick: build images ## the same in 10 minutes: one repetition, few po
 adversary: build ## search for the worst instance of each policy against each other; resumable; ARGS=-containers repeats them there
 	$(AT_LARGE) ./scripts/adversary -large $(ARGS)
 
-predictions: build images ## measure predictions in containers and on data that others published, and write the tables of examples/predict
-	$(AS_ROOT) go run ./scripts/predictions -small $${TMPDIR:-/tmp}
+predictions: build images ## hold predictions in containers and on data that others published to bars, and write the tables of examples/predict
+	$(AT_LARGE) $(if $(AS_ROOT),-exec "$(AS_ROOT)") ./scripts/predictions -large
 
 clean: ## remove what was built (runs stay)
 	rm -rf bin dist

@@ -1,14 +1,13 @@
-package main
+package predictions
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"testing"
 
 	"gantry/planner/predict"
-	"gantry/scripts/measure"
 )
 
 // Replays in containers.
@@ -34,34 +33,22 @@ type contained struct {
 func (c *contained) maq() float64 { return 100 * c.Memory.Used / c.Memory.Held }
 
 // contain replays a sample of the test tasks in containers: with presets, and with limits by the tasks to train on.
-func contain(ctx context.Context, dir string, train, test []predict.Sample) (presets, limited contained, err error) {
-	home, err := os.MkdirTemp(dir, "gantry-replay-")
-	if err != nil {
-		return presets, limited, err
+func contain(t *testing.T, train, test []predict.Sample) (presets, limited contained) {
+	home := t.TempDir()
+	writeContained(t, home, train, test)
+	run(t, "predict", "--dir", home, "--trace", filepath.Join(home, "train.txt"))
+	measured := func(name string, options ...string) contained {
+		run(t, append([]string{"run", "--quiet", "--runtime", "oci", "--dir", home, "--policy", "gbf", "--estimator",
+			"trained", "--image", "gantry/busybox", "--inputs", home, "--cluster", filepath.Join(home, "node.yaml"),
+			"--name", name, filepath.Join(home, "w.makeflow")}, options...)...)
+		return asked[contained](t, "show", "--json", "--dir", home, name)
 	}
-	defer os.RemoveAll(home)
-	if err := writeContained(home, train, test); err != nil {
-		return presets, limited, err
-	}
-	run := []string{"run", "--quiet", "--runtime", "oci", "--dir", home, "--policy", "gbf", "--estimator", "trained",
-		"--image", "gantry/busybox", "--inputs", home, "--cluster", filepath.Join(home, "node.yaml"), "--name"}
-	flow := filepath.Join(home, "w.makeflow")
-	for _, args := range [][]string{{"predict", "--dir", home, "--trace", filepath.Join(home, "train.txt")},
-		append(run[:len(run):len(run)], "presets", flow),
-		append(run[:len(run):len(run)], "limited", "--predict-memory", "balanced", flow)} {
-		if _, err := measure.Built.Run(ctx, args...); err != nil {
-			return presets, limited, err
-		}
-	}
-	if err = measure.Built.JSON(ctx, &presets, "show", "--json", "--dir", home, "presets"); err == nil {
-		err = measure.Built.JSON(ctx, &limited, "show", "--json", "--dir", home, "limited")
-	}
-	return presets, limited, err
+	return measured("presets"), measured("limited", "--predict-memory", "balanced")
 }
 
 // writeContained writes a node, a trace of the tasks to train on, and a makeflow of shells that hold as much memory as
 // the test tasks did, each for as long, at a scale. A shell that may not hold it fails after as long.
-func writeContained(home string, train, test []predict.Sample) error {
+func writeContained(t *testing.T, home string, train, test []predict.Sample) {
 	var of []predict.Sample
 	node, held, longest := float64(replayed)*sampled/float64(len(test)), 0.0, 0.0
 	for i := range sampled {
@@ -86,9 +73,6 @@ func writeContained(home string, train, test []predict.Sample) error {
 		text[fmt.Sprint("i", i)] = input
 	}
 	for name, b := range text {
-		if err := os.WriteFile(filepath.Join(home, name), []byte(b.String()), 0o644); err != nil {
-			return err
-		}
+		must(t, os.WriteFile(filepath.Join(home, name), []byte(b.String()), 0o644))
 	}
-	return nil
 }

@@ -1,9 +1,9 @@
-package main
+package predictions
 
 import (
-	"bytes"
-	"context"
 	"fmt"
+	"strings"
+	"testing"
 	"time"
 
 	"gantry/executor"
@@ -19,8 +19,9 @@ import (
 // replayed is the memory of the node.
 const replayed = 128 << 30
 
-// writeReplays replays the test tasks of Sizey's data in simulations, and some of them in containers below dir.
-func writeReplays(ctx context.Context, w *bytes.Buffer, data, dir string) error {
+// Test tasks of Sizey's data are replayed in simulations, and some of them in containers.
+func TestMakespansWithPredictedLimits(t *testing.T) {
+	data, w := begin(t, true, "GANTRY_SIZEY"), &strings.Builder{}
 	fmt.Fprintf(w, `
 Test tasks of Sizey's data arrive at once, under greedy backfilling, on a node with 128 GiB and 128 threads, with
 presets and with limits of `+"`balanced`"+`. Data have no dependencies. Simulated are all of them; one that runs out of
@@ -37,22 +38,9 @@ which presets take %g s or a little more. If it may not hold that, it fails afte
 `, sampled, shrink, busy)
 	shorter := 0.0
 	for _, flow := range sizeyWorkflows {
-		train, test, err := readSizey(data, flow, 7)
-		if err != nil {
-			return err
-		}
-		presets, err := replay(test, nil)
-		if err != nil {
-			return err
-		}
-		limited, err := replay(test, predict.Fit(train).Model(predict.Auto))
-		if err != nil {
-			return err
-		}
-		before, after, err := contain(ctx, dir, train, test)
-		if err != nil {
-			return err
-		}
+		train, test := readSizey(t, data, flow)
+		presets, limited := replay(t, test, nil), replay(t, test, predict.Fit(train).Model(predict.Auto))
+		before, after := contain(t, train, test)
 		fmt.Fprintf(w, "| %s | %.1f h | %.1f h | %+.0f %% | %.1f s | %.1f s | %+.0f %% | %.0f, %.0f %% | %d of %d |\n",
 			flow, presets.Hours(), limited.Hours(), 100*(limited.Hours()/presets.Hours()-1), before.Makespan,
 			after.Makespan, 100*(after.Makespan/before.Makespan-1), before.maq(), after.maq(), after.Memory.OutOfMemory,
@@ -60,12 +48,13 @@ which presets take %g s or a little more. If it may not hold that, it fails afte
 		shorter += 100 * (1 - after.Makespan/before.Makespan) / float64(len(sizeyWorkflows))
 	}
 	fmt.Fprintf(w, "\nIn containers makespans are %.0f %% shorter in the mean.\n", shorter)
-	return nil
+	bar(t, "makespans in containers are shorter by, %", shorter, 20, 100)
+	publish(t, "## Makespans with these limits", w.String())
 }
 
 // replay simulates test tasks that arrive at once, and returns the makespan under greedy backfilling. Limits are those
 // of the model at balanced, or without one the presets. A task that needs more than its limit runs to its end in vain.
-func replay(test []predict.Sample, model *predict.Model) (time.Duration, error) {
+func replay(t *testing.T, test []predict.Sample, model *predict.Model) time.Duration {
 	flow := &trace.Workflow{Name: "w", Label: "w"}
 	for i := range test {
 		s := &test[i]
@@ -78,9 +67,7 @@ func replay(test []predict.Sample, model *predict.Model) (time.Duration, error) 
 	p := &planner.Platform{Groups: []string{""}, Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}
 	p.Nodes = []planner.Node{{Name: "n", Speed: 1, Capacity: unit.Vector{128_000, replayed, unit.Unlimited}}}
 	e, err := measure.Engine(&sqlite.RunInfo{Policy: "gbf", Seed: 1, Platform: *p, TimeScale: 1, SizeScale: 1})
-	if err != nil {
-		return 0, err
-	}
+	must(t, err)
 	e.Arrivals = []executor.Submission{{Name: "w", Workflow: flow}}
 	e.Runtime = sim.New(sim.Config{Platform: p, Fault: func(l *executor.Launch) (planner.Outcome, float64) {
 		if int64(test[l.Task].Peak) > l.Hold[unit.Memory] {
@@ -96,14 +83,13 @@ func replay(test []predict.Sample, model *predict.Model) (time.Duration, error) 
 			return limit, max(next, declared/2), ok
 		}
 	}
-	if _, err = e.Run(context.Background()); err != nil {
-		return 0, err
-	}
+	_, err = e.Run(t.Context())
+	must(t, err)
 	v := e.Planner.View()
 	for i := range test {
 		if v.Phase(planner.TaskID(i)) != planner.Done {
-			return 0, fmt.Errorf("replay: task %d of type %s never ended well", i, test[i].Kind)
+			t.Fatalf("task %d of type %s never ended well", i, test[i].Kind)
 		}
 	}
-	return time.Duration(v.Now()), nil
+	return time.Duration(v.Now())
 }

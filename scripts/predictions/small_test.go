@@ -1,15 +1,15 @@
-package main
+package predictions
 
 import (
 	"bufio"
-	"bytes"
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"testing"
 
 	"gantry/scripts/measure"
 )
@@ -44,11 +44,9 @@ var programs = []program{
 }
 
 // workflow writes the makeflow of programs and its inputs, and returns the arguments of gantry run for it.
-func workflow(dir, name string, of []program, scale float64) ([]string, error) {
+func workflow(t *testing.T, dir, name string, of []program, scale float64) []string {
 	in := filepath.Join(dir, fmt.Sprintf("%s-%g", name, scale))
-	if err := os.MkdirAll(in, 0o755); err != nil {
-		return nil, err
-	}
+	must(t, os.MkdirAll(in, 0o755))
 	text := "MEMORY=250\n"
 	rng := rand.New(rand.NewPCG(math.Float64bits(scale), 7))
 	for _, p := range of {
@@ -56,19 +54,15 @@ func workflow(dir, name string, of []program, scale float64) ([]string, error) {
 		for i, part := range []float64{1, 0.8, 0.6} {
 			text += strings.ReplaceAll(p.each, "#", fmt.Sprint(i+1))
 			file := filepath.Join(in, fmt.Sprintf("%s-%d.in", p.name, i+1))
-			if err := writeInput(file, rng, p.bytes(scale)*part, p.name == "align"); err != nil {
-				return nil, err
-			}
+			must(t, writeInput(file, rng, p.bytes(scale)*part, p.name == "align"))
 		}
 		text += p.after
 	}
 	reference := []byte(">ref\n" + genome + "\n")
 	flow := filepath.Join(in, "w.makeflow")
-	if err := os.WriteFile(filepath.Join(in, "ref.fa"), reference, 0o644); err != nil {
-		return nil, err
-	}
-	return []string{"--cluster", "examples/predict/small.yaml", "--image", "gantry/variants", "--inputs", in, flow},
-		os.WriteFile(flow, []byte(text), 0o644)
+	must(t, os.WriteFile(filepath.Join(in, "ref.fa"), reference, 0o644))
+	must(t, os.WriteFile(flow, []byte(text), 0o644))
+	return []string{"--cluster", "examples/predict/small.yaml", "--image", "gantry/variants", "--inputs", in, flow}
 }
 
 // genome is drawn, and the same for all.
@@ -100,6 +94,20 @@ func writeInput(path string, rng *rand.Rand, bytes float64, reads bool) error {
 	return w.Flush()
 }
 
+// run runs a command of gantry.
+func run(t *testing.T, args ...string) {
+	t.Helper()
+	_, err := measure.Built.Run(t.Context(), args...)
+	must(t, err)
+}
+
+// asked reads the JSON that a command of gantry prints.
+func asked[T any](t *testing.T, args ...string) (out T) {
+	t.Helper()
+	must(t, measure.Built.JSON(t.Context(), &out, args...))
+	return out
+}
+
 // span is a makespan in the JSON of gantry.
 type span struct {
 	Makespan float64 `json:"makespan_s"`
@@ -107,15 +115,11 @@ type span struct {
 	High     float64 `json:"makespan_high_s"`
 }
 
-// writeSmall runs each workflow on three samples of its input, predicts two full runs, and does them.
-func writeSmall(ctx context.Context, w *bytes.Buffer, dir string) error {
-	home, err := os.MkdirTemp(dir, "gantry-small-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(home)
-	flows := append([]program{}, programs...)
-	flows = append(flows, program{name: "all", about: "all four at once"})
+// Each workflow runs on three samples of its input. Two full runs are predicted, and done.
+func TestFullRunsAfterSmallOnes(t *testing.T) {
+	begin(t, true, "")
+	home, w := t.TempDir(), &strings.Builder{}
+	flows := append(slices.Clone(programs), program{name: "all", about: "all four at once"})
 	fmt.Fprint(w, `
 Each program runs on three samples of its input, in containers of a node of four quarters of a CPU
 ([small.yaml](small.yaml)). `+"`gantry predict --small`"+` learns from these runs. Full inputs take about two and
@@ -138,33 +142,18 @@ Sizes of files between programs are not declared.
 		}
 		for _, scale := range scales {
 			name := fmt.Sprintf("%s-%g", p.name, scale)
-			args, err := workflow(home, p.name, of, scale)
-			if err != nil {
-				return err
-			}
-			run := append([]string{"run", "--quiet", "--dir", home, "--name", name}, args...)
+			args := workflow(t, home, p.name, of, scale)
+			whole := append([]string{"run", "--quiet", "--dir", home, "--name", name}, args...)
 			if scale <= 3 {
 				learn = append(learn, "--small", name)
-				if _, err := measure.Built.Run(ctx, run...); err != nil {
-					return err
-				}
+				run(t, whole...)
 				continue
 			}
-			_, err = measure.Built.Run(ctx, learn...)
-			var predicted, measured span
-			dry := []string{"run", "--dry-run", "--json", "--estimator", "trained", "--dir", home}
-			if err == nil {
-				err = measure.Built.JSON(ctx, &predicted, append(dry, args...)...)
-			}
-			if err == nil {
-				_, err = measure.Built.Run(ctx, run...)
-			}
-			if err == nil {
-				err = measure.Built.JSON(ctx, &measured, "show", "--json", "--dir", home, name)
-			}
-			if err != nil {
-				return err
-			}
+			run(t, learn...)
+			predicted := asked[span](t, append([]string{"run", "--dry-run", "--json", "--estimator", "trained", "--dir",
+				home}, args...)...)
+			run(t, whole...)
+			measured := asked[span](t, "show", "--json", "--dir", home, name)
 			wrong, in := 100*(predicted.Makespan/measured.Makespan-1), "no"
 			if cases++; math.Abs(wrong) <= 15 {
 				within++
@@ -177,5 +166,7 @@ Sizes of files between programs are not declared.
 		}
 	}
 	fmt.Fprintf(w, "\n%d of %d predictions are within 15 %%, %d runs within their intervals.\n", within, cases, inside)
-	return nil
+	bar(t, "predictions of ten within 15 %", float64(within), 8, 10)
+	bar(t, "runs of ten within their intervals", float64(inside), 8, 10)
+	publish(t, "## From small runs to the full one", w.String())
 }
