@@ -65,7 +65,7 @@ engine build: compiler
 endif
 
 demo-slurm: setup build ## the same on a Slurm cluster of four virtual nodes on this machine; installs Slurm if it is missing
-	@scripts/demo-slurm
+	@scripts/demo slurm
 
 test: go room setup browser registry slurm build images static ## the tests of each landing, container tests included; sets up everything first; SEED
 	$(GO_TEST) -short -skip '$(UNDER_RACE)' ./cmd $(DRIVERS) $(SIMULATED) $(ALONE)
