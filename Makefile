@@ -93,13 +93,13 @@ room:
 test test-long: export GANTRY_TEST_BIN := $(CURDIR)/bin
 
 browser: ## a headless browser, zsh and fish for tests, which are skipped without
-	@scripts/ensure-browser.sh
+	@scripts/ensure browser
 
 registry: ## a registry of images for the tests that pull; they are skipped without
-	@scripts/ensure-registry.sh
+	@scripts/ensure registry
 
 readers: ## pandas, R, DuckDB and hyparquet for the tests that read exports (make test-long); they are skipped without
-	@scripts/ensure-readers.sh
+	@scripts/ensure readers
 
 slurm: ## the packages of Slurm, for the tests that bring a cluster of four virtual nodes up; they are skipped without
 	@scripts/slurm install || echo "slurm: it cannot be had here: tests that need Slurm will be skipped"

@@ -116,7 +116,7 @@ func TestOtherProgramsReadExportsOfSeveralRunsWithoutACast(t *testing.T) {
 	for name, r := range readers {
 		t.Run(name, func(t *testing.T) {
 			if !can(r.program, r.needs, packages) {
-				t.Skipf("%s with %s is not here (scripts/ensure-readers.sh)", r.program, r.needs)
+				t.Skipf("%s with %s is not here (make readers)", r.program, r.needs)
 			}
 			script := written(t, "script.cjs", r.script)
 			out, err := exec.Command(r.program, script, files, packages).CombinedOutput()

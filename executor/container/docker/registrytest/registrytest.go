@@ -26,7 +26,7 @@ func Serve(t testing.TB, login bool) (domain, storage string) {
 	t.Helper()
 	registry, err := find()
 	if err != nil {
-		t.Skipf("needs docker-registry (scripts/ensure-registry.sh): %v", err)
+		t.Skipf("needs docker-registry (make registry): %v", err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
