@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"math"
 	"path"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"gantry/executor"
-	"gantry/planner/heap"
 	"gantry/planner/predict"
 	"gantry/planner/queueing"
 	"gantry/planner/unit"
@@ -175,9 +173,6 @@ const (
 	Mixed   = "are of types that several programs share: give each a type of its own"
 )
 
-// heldBack is the share of its time from which on a CPU limit counts as one that held the attempt back.
-const heldBack = 0.1
-
 // Training returns the measurements of attempts that ended well, in the runs on a kind of runtime ("": on all), in
 // order of time. Of a task that was preempted nothing is taken: its last attempt may be a part of it.
 func (db *DB) Training(ctx context.Context, runtime string) ([]TrainingRun, error) {
@@ -194,82 +189,55 @@ func (db *DB) Training(ctx context.Context, runtime string) ([]TrainingRun, erro
 	return slices.DeleteFunc(runs, func(r TrainingRun) bool { return len(r.Samples)+len(r.LeftOut) == 0 }), err
 }
 
-// samples reads the attempts of a run in the order of their orders, and counts how many were under way at each.
+// attemptsToLearnFrom is a query of the attempts of the run of a name in the order of their orders: the columns are
+// those of predict.Sample, the position in reasons of the one to leave it out, and whether it met its limits. A runtime
+// that a rule filled in is nobody's declaration. An input of another size than declared is left out unless most
+// attempts of its type have one: a workflow may declare what it likes.
+const attemptsToLearnFrom = `WITH x AS (
+		SELECT a.attempt, a.queued_ns, a.ended_ns, a.ran_ns, a.hold_millicores, a.hold_memory_bytes AS memory,
+			coalesce(a.peak_memory_bytes, 0) AS peak, a.cpu_throttled_ns AS throttled, n.speed, t.kind,
+			iif(instr(','||t.imputed||',', ',runtime,'), NULL, t.trace_runtime_ns) AS declared, t.input_bytes AS input,
+			iif(t.parents IS NULL, a.input_bytes, NULL) AS read, coalesce(a.outcome = 'ok', 0) AS well,
+			EXISTS (SELECT 1 FROM attempts b WHERE b.run = a.run AND t.attempts > 1 AND b.task = a.task
+				AND b.outcome = 'preempted') AS preempted
+		FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task
+		JOIN nodes n ON n.run = a.run AND n.node = a.node
+		WHERE a.run = (SELECT id FROM runs WHERE name = ?) AND a.queued_ns IS NOT NULL),
+	steps AS (SELECT attempt, queued_ns AS at, 1 AS step FROM x WHERE ended_ns > queued_ns
+		UNION ALL SELECT NULL, ended_ns, -1 FROM x WHERE ended_ns > queued_ns),
+	loads AS (SELECT attempt, sum(step) OVER (ORDER BY at, step) - count(*) OVER (PARTITION BY at, step) AS load
+		FROM steps),
+	kinds AS (SELECT kind, sum(iif(read <> coalesce(input, 0), 1, -1)) AS resized FROM x WHERE well GROUP BY kind)
+	SELECT x.kind, coalesce(input, 0), hold_millicores, memory, speed, coalesce(load, 0),
+		coalesce(CAST(declared / max(speed, 1e-9) AS INTEGER), 0), coalesce(ran_ns, 0), peak,
+		CASE WHEN preempted THEN 1 WHEN NOT well THEN 2 WHEN coalesce(ran_ns, 0) <= 0 THEN 3
+			WHEN coalesce(input, -1) < 0 THEN 4 WHEN read <> input AND resized <= 0 THEN 5 ELSE 0 END,
+		coalesce(throttled > 0.1 * ran_ns, 0), memory > 0 AND peak >= memory - memory / 100
+	FROM x LEFT JOIN loads USING (attempt) LEFT JOIN kinds USING (kind) ORDER BY queued_ns, attempt`
+
+var reasons = [...]string{1: Partly, Unwell, Timeless, Unsized, Resized}
+
+// samples reads the attempts of a run.
 func (db *DB) samples(ctx context.Context, to *TrainingRun) error {
-	type attempt struct {
-		Kind                                      string
-		Queued, Ended, Ran, Declared, Input, Peak sql.NullInt64
-		Read, Held                                sql.NullInt64
-		CPU, Memory                               int64
-		Speed                                     float64
-		Well, Whole                               bool
-	}
-	// A runtime that a rule filled in is nobody's declaration.
-	all, err := RowsOf[attempt](ctx, db, `SELECT t.kind, a.queued_ns, a.ended_ns, a.ran_ns,
-		iif(instr(','||t.imputed||',', ',runtime,'), NULL, t.trace_runtime_ns), t.input_bytes,
-		a.peak_memory_bytes, iif(t.parents IS NULL, a.input_bytes, NULL), a.cpu_throttled_ns,
-		a.hold_millicores, a.hold_memory_bytes, n.speed, coalesce(a.outcome = 'ok', 0),
-		NOT EXISTS (SELECT 1 FROM attempts b
-			WHERE b.run = a.run AND t.attempts > 1 AND b.task = a.task AND b.outcome = 'preempted')
-		FROM attempts a JOIN tasks t ON t.run = a.run AND t.task = a.task JOIN nodes n ON n.run = a.run
-		AND n.node = a.node
-		WHERE a.run = (SELECT id FROM runs WHERE name = ?) AND a.queued_ns IS NOT NULL
-		ORDER BY a.queued_ns, a.attempt`, to.Name)
-	if err != nil {
-		return err
-	}
-	resized := map[string]int{} // above 0: most attempts of the type; a workflow may declare what it likes
-	for i := range all {
-		if a := &all[i]; a.Well && a.Read.Valid && a.Read.Int64 != a.Input.Int64 {
-			resized[a.Kind]++
-		} else if a.Well {
-			resized[a.Kind]--
-		}
-	}
-	underWay := heap.Smallest[int64]()
 	to.LeftOut = map[string]int{}
-	for i := 0; i < len(all); {
-		now := all[i].Queued.Int64
-		for underWay.Len() > 0 && underWay.Items[0] <= now {
-			underWay.Pop()
+	return EachRow(ctx, db, func(a *struct {
+		predict.Sample
+		Reason        int
+		Held, AtLimit bool
+	}) error {
+		if a.Reason > 0 {
+			to.LeftOut[reasons[a.Reason]]++
+			return nil
 		}
-		load, first := underWay.Len(), i
-		for ; i < len(all) && all[i].Queued.Int64 == now; i++ {
-			a := &all[i]
-			switch {
-			case !a.Whole:
-				to.LeftOut[Partly]++
-			case !a.Well:
-				to.LeftOut[Unwell]++
-			case a.Ran.Int64 <= 0:
-				to.LeftOut[Timeless]++
-			case !a.Input.Valid || a.Input.Int64 < 0:
-				to.LeftOut[Unsized]++
-			case a.Read.Valid && a.Read.Int64 != a.Input.Int64 && resized[a.Kind] <= 0:
-				to.LeftOut[Resized]++
-			default:
-				if float64(a.Held.Int64) > heldBack*float64(a.Ran.Int64) {
-					to.LeftOut[Held]++
-				}
-				if a.Peak.Int64 >= a.Memory-a.Memory/100 && a.Memory > 0 {
-					to.LeftOut[AtLimit]++
-				}
-				s := predict.Sample{Kind: a.Kind, Ran: time.Duration(a.Ran.Int64), Peak: unit.Bytes(a.Peak.Int64),
-					Features: predict.Features{Input: unit.Bytes(a.Input.Int64),
-						CPU: a.CPU, Memory: unit.Bytes(a.Memory), Speed: a.Speed, Load: load}}
-				if a.Declared.Valid {
-					s.Declared = time.Duration(float64(a.Declared.Int64) / max(a.Speed, 1e-9))
-				}
-				to.Samples = append(to.Samples, s)
-			}
+		if a.Held {
+			to.LeftOut[Held]++
 		}
-		for _, a := range all[first:i] {
-			if a.Ended.Valid {
-				underWay.Push(a.Ended.Int64)
-			}
+		if a.AtLimit {
+			to.LeftOut[AtLimit]++
 		}
-	}
-	return nil
+		to.Samples = append(to.Samples, a.Sample)
+		return nil
+	}, attemptsToLearnFrom, to.Name)
 }
 
 // countMixed counts the samples of types that have tasks of several programs. Of a run that cannot be admitted again it
