@@ -129,6 +129,9 @@ func (p *projection) apply(ev *planner.Event, a *executor.Admission, definition 
 		return fmt.Errorf("event %d follows event %d", ev.Seq, p.seq)
 	}
 	p.seq, p.at = ev.Seq, ev.At
+	if a == nil && admits(ev.Body) {
+		return fmt.Errorf("event %d (%v): it comes without its admission", ev.Seq, ev.Body.Kind())
+	}
 	if err := p.fold(ev, a, definition); err != nil {
 		return fmt.Errorf("event %d (%v): %w", ev.Seq, ev.Body.Kind(), err)
 	}

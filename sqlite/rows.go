@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"database/sql"
 	"database/sql/driver"
 	"reflect"
@@ -19,6 +20,7 @@ type tables struct {
 	run      int64
 	made     map[string]*statement // by text: prepared when it is used first
 	values   []driver.Value        // memory of a row
+	body     bytes.Buffer          // of an event
 	identify bool                  // tasks get an identity
 	commands bool                  // and their command: programs run
 	nodes    []planner.Node

@@ -196,7 +196,7 @@ func (r *Run) Append(_ context.Context, b executor.Batch) error {
 		}
 		return nil
 	}
-	encoded, err := encode(b)
+	definitions, err := definitionsOf(&b)
 	if err == nil {
 		err = r.catchUp(b.Events)
 	}
@@ -204,7 +204,7 @@ func (r *Run) Append(_ context.Context, b executor.Batch) error {
 		return fmt.Errorf("log run %s: %w", r.info.Name, err)
 	}
 	write := func() error {
-		if err := r.append(encoded, b.Failed); err != nil {
+		if err := r.append(&b, definitions); err != nil {
 			return err
 		}
 		return r.settle(&b)

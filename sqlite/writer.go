@@ -1,11 +1,9 @@
 package sqlite
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,24 +18,42 @@ var (
 		"run, attempt, at_ns, cpu_ns, memory_bytes, read_bytes, written_bytes")
 )
 
-// append writes a batch within the transaction that the caller opened.
-func (p *projection) append(events []encodedEvent, failed []planner.WorkflowID) error {
-	for i := range events {
-		ev := &events[i]
-		if err := p.out.exec(insertEvent, int64(ev.Seq), int64(ev.At), int64(ev.Body.Kind()), ev.subject,
-			ev.body); err != nil {
-			return err
+// append writes a batch, with the definitions of its admissions, within the transaction that the caller opened.
+func (p *projection) append(b *executor.Batch, definitions [][]byte) error {
+	for i, n := 0, 0; i < len(b.Events); i++ {
+		ev := &b.Events[i]
+		if err := p.out.addEvent(ev); err != nil {
+			return fmt.Errorf("event %d: %w", ev.Seq, err)
 		}
-		if err := p.apply(&ev.Event, ev.admission, ev.definition); err != nil {
+		var admission *executor.Admission
+		var definition []byte
+		if admits(ev.Body) && n < len(definitions) {
+			admission, definition = b.Admissions[n], definitions[n]
+			n++
+		}
+		if err := p.apply(ev, admission, definition); err != nil {
 			return err
 		}
 	}
-	for _, id := range failed {
+	for _, id := range b.Failed {
 		if f := p.flows[id]; f != nil {
 			p.leave(f)
 		}
 	}
 	return p.write(false)
+}
+
+func (t *tables) addEvent(ev *planner.Event) error {
+	t.body.Reset()
+	subject, err := encodeBody(&t.body, ev.At, ev.Body)
+	if err != nil {
+		return err
+	}
+	var body driver.Value
+	if t.body.Len() > 0 {
+		body = t.body.String()
+	}
+	return t.exec(insertEvent, int64(ev.Seq), int64(ev.At), int64(ev.Body.Kind()), subject, body)
 }
 
 func (t *tables) addSample(s *Sample) error {
@@ -48,38 +64,13 @@ func (t *tables) addSample(s *Sample) error {
 		known(int64(s.Written), s.Missing&planner.CounterIO == 0))
 }
 
-// encodedEvent is an event with the texts that are encoded before its transaction begins.
-type encodedEvent struct {
-	planner.Event
-	subject, body driver.Value
-	admission     *executor.Admission // of a workflow that arrives or grows
-	definition    []byte              // also
-}
-
-func encode(b executor.Batch) ([]encodedEvent, error) {
-	out, admissions := make([]encodedEvent, len(b.Events)), b.Admissions
-	var buf bytes.Buffer
-	for i, ev := range b.Events {
-		x := &out[i]
-		x.Event = ev
-		buf.Reset()
-		var err error
-		x.subject, err = encodeBody(&buf, ev.At, ev.Body)
-		if buf.Len() > 0 {
-			x.body = buf.String()
-		}
-		if err == nil && admits(ev.Body) && len(admissions) > 0 {
-			x.admission, admissions = admissions[0], admissions[1:]
-			x.definition, err = encodeAdmission(x.admission)
-		}
-		if err == nil && (x.admission != nil) != admits(ev.Body) {
-			err = errors.New("it comes without its admission")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("event %d: %w", ev.Seq, err)
-		}
+// definitionsOf encodes the admissions of a batch before its transaction begins: one may take seconds.
+func definitionsOf(b *executor.Batch) (all [][]byte, err error) {
+	all = make([][]byte, len(b.Admissions))
+	for i := 0; i < len(all) && err == nil; i++ {
+		all[i], err = encodeAdmission(b.Admissions[i])
 	}
-	return out, nil
+	return all, err
 }
 
 const (
@@ -104,10 +95,10 @@ type bulk struct {
 }
 
 // keep encodes a batch and writes it.
-func (b *bulk) keep(batch executor.Batch) error {
-	encoded, err := encode(batch)
+func (b *bulk) keep(batch *executor.Batch) error {
+	definitions, err := definitionsOf(batch)
 	if err == nil {
-		err = b.db.transact(func() error { return b.append(encoded, batch.Failed) })
+		err = b.db.transact(func() error { return b.append(batch, definitions) })
 	}
 	return err
 }
@@ -137,7 +128,7 @@ func (b *bulk) pass() {
 	}
 	batch := b.gathered
 	b.gathered, b.written = executor.Batch{}, make(chan error, 1)
-	go func() { b.written <- b.keep(batch) }()
+	go func() { b.written <- b.keep(&batch) }()
 }
 
 // wait waits for the batch that is being written.
