@@ -103,30 +103,22 @@ var first = []int{0}
 
 // forms are those of all kinds. Of a WorkflowArrived workflows.definition has the rest, and of a WorkflowGrown
 // growths.definition.
-var forms = formsOf(
-	form{of: &planner.WorkflowArrived{}, subject: []int{0, 0}},
-	form{of: &planner.WorkflowGrown{}, subject: first, body: true},
-	form{of: planner.WorkflowCancelled{}, subject: first},
-	form{of: &planner.WorkflowContinued{}, subject: first, body: true},
-	form{of: planner.TaskCancelled{}, subject: first},
-	form{of: &planner.TaskReused{}, subject: first, body: true},
-	form{of: planner.AttemptStarted{}, subject: first},
-	form{of: planner.AttemptSuspended{}, subject: first},
-	form{of: planner.AttemptResumed{}, subject: first},
-	form{of: &planner.AttemptExited{}, subject: first, body: true},
-	form{of: planner.FileAppeared{}, subject: first, body: true},
-	form{of: planner.NodeChanged{}, subject: first, body: true},
-	form{of: planner.Woke{}},
-	form{of: &planner.PlanCommitted{}, subject: first, body: true},
-	form{of: planner.PolicyChanged{}, body: true},
-)
-
-func formsOf(all ...form) map[planner.EventKind]form {
-	by := map[planner.EventKind]form{}
-	for _, f := range all {
-		by[f.of.Kind()] = f
-	}
-	return by
+var forms = map[planner.EventKind]form{
+	planner.KindWorkflowArrived:   {&planner.WorkflowArrived{}, []int{0, 0}, false},
+	planner.KindWorkflowGrown:     {&planner.WorkflowGrown{}, first, true},
+	planner.KindWorkflowCancelled: {planner.WorkflowCancelled{}, first, false},
+	planner.KindWorkflowContinued: {&planner.WorkflowContinued{}, first, true},
+	planner.KindTaskCancelled:     {planner.TaskCancelled{}, first, false},
+	planner.KindTaskReused:        {&planner.TaskReused{}, first, true},
+	planner.KindAttemptStarted:    {planner.AttemptStarted{}, first, false},
+	planner.KindAttemptSuspended:  {planner.AttemptSuspended{}, first, false},
+	planner.KindAttemptResumed:    {planner.AttemptResumed{}, first, false},
+	planner.KindAttemptExited:     {&planner.AttemptExited{}, first, true},
+	planner.KindFileAppeared:      {planner.FileAppeared{}, first, true},
+	planner.KindNodeChanged:       {planner.NodeChanged{}, first, true},
+	planner.KindWoke:              {planner.Woke{}, nil, false},
+	planner.KindPlanCommitted:     {&planner.PlanCommitted{}, first, true},
+	planner.KindPolicyChanged:     {planner.PolicyChanged{}, nil, true},
 }
 
 // encodeBody returns the subject of an event, and writes the rest of its body: nothing if there is no more.

@@ -155,14 +155,14 @@ func (p *projection) fold(ev *planner.Event, a *executor.Admission, definition [
 		if x, err := p.becomes(b.Attempt, planner.Suspended); x == nil {
 			return err
 		}
-		return p.out.suspension(leaves, b.Attempt, int64(ev.At), int64(0))
+		return p.out.exec(leaves, int64(b.Attempt), int64(ev.At), int64(0))
 	case planner.AttemptResumed:
 		x, err := p.becomes(b.Attempt, planner.Running)
 		if x == nil {
 			return err
 		}
 		x.leaving = 0
-		return p.out.suspension(returns, b.Attempt, int64(ev.At), int64(0))
+		return p.out.exec(returns, int64(b.Attempt), int64(ev.At), int64(0))
 	case *planner.AttemptExited:
 		return p.exited(ev, b)
 	case planner.WorkflowCancelled:
@@ -199,26 +199,30 @@ func (p *projection) attempt(a planner.AttemptID) (*attempt, error) {
 
 // touch returns a task that is about to change.
 func (p *projection) touch(t *task) *task {
-	if t.row && !t.dirty && p.out != nil {
-		t.dirty = true
-		p.changedTasks = append(p.changedTasks, t)
+	if t.row && p.out != nil {
+		enlist(&p.changedTasks, t, &t.dirty)
 	}
 	p.touchFlow(t.flow)
 	return t
 }
 
 func (p *projection) touchFlow(f *flow) {
-	if !f.changed && p.out != nil {
-		f.changed = true
-		p.changedFlows = append(p.changedFlows, f)
+	if p.out != nil {
+		enlist(&p.changedFlows, f, &f.changed)
 	}
 }
 
 // touchAttempt has an attempt written; a simulation writes those that ended.
 func (p *projection) touchAttempt(x *attempt) {
-	if !x.changed && p.out != nil && (!p.late || x.exit != nil) {
-		x.changed = true
-		p.changedAttempts = append(p.changedAttempts, x)
+	if p.out != nil && (!p.late || x.exit != nil) {
+		enlist(&p.changedAttempts, x, &x.changed)
+	}
+}
+
+// enlist adds x to the changed ones, unless it is one.
+func enlist[T any](to *[]*T, x *T, changed *bool) {
+	if !*changed {
+		*changed, *to = true, append(*to, x)
 	}
 }
 
@@ -285,7 +289,7 @@ func (p *projection) planned(ev *planner.Event, b *planner.PlanCommitted) error 
 			if x := p.attempts[o.Attempt]; x != nil {
 				x.leaving = how
 			}
-			err = p.out.suspension(ordered, o.Attempt, int64(ev.Seq), int64(ev.At), how.String())
+			err = p.out.exec(ordered, int64(o.Attempt), int64(ev.Seq), int64(ev.At), how.String())
 		} else if o.Kind == planner.OrderStart {
 			err = p.starts(ev, o)
 		}
@@ -368,7 +372,7 @@ func (p *projection) started(ev *planner.Event, a planner.AttemptID) error {
 		return nil
 	}
 	delete(p.away, x.order.Task)
-	return p.out.suspension(returns, left, int64(ev.At), nil)
+	return p.out.exec(returns, int64(left), int64(ev.At), nil)
 }
 
 func (p *projection) exited(ev *planner.Event, b *planner.AttemptExited) error {
@@ -430,12 +434,12 @@ func (p *projection) vacated(ev *planner.Event, x *attempt) error {
 		return nil
 	case x.leaving != planner.Suspend && x.exit.Outcome == planner.Preempted:
 		p.away[x.order.Task] = a
-		return p.out.suspension(leaves, a, int64(ev.At), x.lost)
+		return p.out.exec(leaves, int64(a), int64(ev.At), x.lost)
 	}
-	if err := p.out.suspension(overtaken, a); err != nil || x.leaving != planner.Suspend {
+	if err := p.out.exec(overtaken, int64(a)); err != nil || x.leaving != planner.Suspend {
 		return err
 	}
-	return p.out.suspension(returns, a, int64(ev.At), x.lost)
+	return p.out.exec(returns, int64(a), int64(ev.At), x.lost)
 }
 
 // done ends a task well, and its workflow if that was the last one.
@@ -512,10 +516,14 @@ func (p *projection) continued(b *planner.WorkflowContinued) error {
 	if of := p.flows[b.Of]; of != nil {
 		p.leave(of)
 	}
-	if err := p.write(false); err != nil { // its own rows first
-		return err
+	err := p.write(false) // its own rows first
+	if err == nil {
+		err = p.out.exec(continueFlow, int64(b.Workflow), int64(b.Of))
 	}
-	return p.out.addContinued(b)
+	if err == nil {
+		err = p.out.exec(supersedeTasks, int64(b.Of))
+	}
+	return err
 }
 
 // reused ends a task that takes over the outputs of an earlier attempt.
@@ -531,7 +539,7 @@ func (p *projection) reused(ev *planner.Event, b *planner.TaskReused) error {
 	t.flow.begins(ev.At)
 	p.last, t.flow.last = latest(p.last, ev.At), latest(t.flow.last, ev.At)
 	p.done(t, ev.At)
-	return p.out.addReused(ev, b)
+	return p.out.exec(insertReuse, int64(b.Task), int64(ev.At), b.Run, int64(b.Attempt), int64(b.Ran))
 }
 
 // over ends a run that is not resumed: waiting tasks were not run, or not run again.
@@ -628,7 +636,7 @@ func (p *projection) writeFlow(f *flow) error {
 	if f.closed {
 		p.drop(f)
 	}
-	return p.out.changeFlow(f)
+	return p.out.exec(changeFlow, append(f.values(), int64(f.id))...)
 }
 
 // readyAt is when a task became ready that was queued: unit.Never if it was not.
@@ -647,25 +655,14 @@ func (p *projection) readyAt(x *fresh, t *task) planner.Time {
 	return ready
 }
 
-// step is a change of the rows of suspensions of an attempt.
-type step int
-
+// Changes of the rows of suspensions of an attempt.
 const (
-	ordered   step = iota // with the number of the event, the instant and the way
-	leaves                // takes effect: with the instant and the work that was lost
-	returns               // ends: with the instant and the work that was lost, NULL for what that was before
-	overtaken             // does not take effect
+	ordered = "INSERT OR REPLACE INTO suspensions(run, attempt, seq, ordered_ns, how) VALUES (?,?,?,?,?)"
+	// one takes effect: with the instant and the work that was lost
+	leaves = "UPDATE suspensions SET since_ns = ?3, lost_ns = ?4 WHERE run = ?1 AND attempt = ?2 AND since_ns IS NULL"
+	// one ends: with the instant and the work that was lost, NULL for what that was before
+	returns = "UPDATE suspensions SET until_ns = ?3, lost_ns = coalesce(?4, lost_ns) " +
+		"WHERE run = ?1 AND attempt = ?2 AND since_ns IS NOT NULL AND until_ns IS NULL"
+	// one does not take effect
+	overtaken = "DELETE FROM suspensions WHERE run = ?1 AND attempt = ?2 AND since_ns IS NULL"
 )
-
-var steps = [...]string{
-	ordered: "INSERT OR REPLACE INTO suspensions(run, attempt, seq, ordered_ns, how) VALUES (?,?,?,?,?)",
-	leaves:  "UPDATE suspensions SET since_ns = ?3, lost_ns = ?4 WHERE run = ?1 AND attempt = ?2 AND since_ns IS NULL",
-	returns: "UPDATE suspensions SET until_ns = ?3, lost_ns = coalesce(?4, lost_ns) " +
-		"WHERE run = ?1 AND attempt = ?2 AND since_ns IS NOT NULL AND until_ns IS NULL",
-	overtaken: "DELETE FROM suspensions WHERE run = ?1 AND attempt = ?2 AND since_ns IS NULL",
-}
-
-// suspension changes the rows of an attempt.
-func (t *tables) suspension(s step, a planner.AttemptID, values ...driver.Value) error {
-	return t.exec(steps[s], append([]driver.Value{int64(a)}, values...)...)
-}

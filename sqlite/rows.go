@@ -85,10 +85,9 @@ func appendCounters(v []driver.Value, u *planner.Usage, ended bool) []driver.Val
 			member = member.Elem()
 		}
 		n := member.Int()
-		switch {
-		case c.instant:
+		if c.instant {
 			v = append(v, reached(planner.Time(n)))
-		default:
+		} else {
 			v = append(v, known(n, ended && u.Missing&c.missing == 0 && !(c.limit && n == 0)))
 		}
 	}
@@ -175,26 +174,9 @@ func (t *tables) addFiles(a *executor.Admission, specs []*executor.FileSpec) err
 	return nil
 }
 
-func (t *tables) changeFlow(f *flow) error {
-	return t.exec(changeFlow, append(f.values(), int64(f.id))...)
-}
-
 // values are the columns of the row of a workflow that change.
 func (f *flow) values() []driver.Value {
 	return []driver.Value{f.state, reached(f.started), reached(f.ended), int64(len(f.tasks))}
-}
-
-// addContinued says that a workflow stands for another.
-func (t *tables) addContinued(b *planner.WorkflowContinued) error {
-	if err := t.exec(continueFlow, int64(b.Workflow), int64(b.Of)); err != nil {
-		return err
-	}
-	return t.exec(supersedeTasks, int64(b.Of))
-}
-
-// addReused says where the outputs of a task are from.
-func (t *tables) addReused(ev *planner.Event, b *planner.TaskReused) error {
-	return t.exec(insertReuse, int64(b.Task), int64(ev.At), b.Run, int64(b.Attempt), int64(b.Ran))
 }
 
 // addTask adds a task, as x has it by now, ready since an instant.
