@@ -171,27 +171,10 @@ func (db *DB) setUp() error {
 	if db.mode == Bulk {
 		// A new log gets larger pages, which take fewer system calls. A real run changes a few of them at a time, and
 		// would write more.
-		setup = fmt.Sprint("PRAGMA page_size = ", bulkPage, "; ", setup)
+		setup = "PRAGMA page_size = 16384; " + setup
 	}
-	err = db.exec(setup)
-	if err == nil && db.mode == Bulk {
-		// A WAL that begins again from its start is written to pages that the file system has in memory already. Each
-		// time, both files are synced, beside the simulation.
-		var page int64
-		if page, err = db.queryInt("PRAGMA page_size"); err == nil {
-			err = db.exec(fmt.Sprint("PRAGMA wal_autocheckpoint = ", mostWAL/page))
-		}
-	}
-	if err != nil {
-		return db.wrap("open", err)
-	}
-	return nil
+	return db.wrap("open", db.exec(setup))
 }
-
-const (
-	bulkPage = 16 << 10
-	mostWAL  = 16 << 20 // bytes of the WAL of simulations, exceeded by one transaction
-)
 
 // create makes the tables and views of a new log.
 func (db *DB) create() error {

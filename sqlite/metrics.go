@@ -2,8 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
-	"math"
 	"time"
 
 	"gantry/planner"
@@ -34,11 +32,9 @@ func (r *Run) Measure(run []Metric, workflows []WorkflowMetrics) error {
 			}
 		}
 		for i, m := range run {
-			var value driver.Value = m.Value
-			if math.IsNaN(m.Value) || math.IsInf(m.Value, 0) {
-				value = nil
-			}
-			if err := r.db.exec("INSERT INTO run_metrics VALUES (?,?,?,?)", r.id, i, m.Name, value); err != nil {
+			// SQLite takes NaN as NULL.
+			if err := r.db.exec("INSERT INTO run_metrics VALUES (?1, ?2, ?3, iif(abs(?4) < 9e999, ?4, NULL))", r.id, i,
+				m.Name, m.Value); err != nil {
 				return err
 			}
 		}
@@ -55,21 +51,8 @@ func (r *Run) Measure(run []Metric, workflows []WorkflowMetrics) error {
 
 // Metrics returns the metrics that Measure kept of a run, given as in Summary; none if the run has not ended.
 func (db *DB) Metrics(ctx context.Context, run string) ([]Metric, error) {
-	id, _, err := db.find(ctx, run)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := RowsOf[struct {
-		Name  string
-		Value *float64
-	}](ctx, db, "SELECT name, value FROM run_metrics WHERE run = ? ORDER BY position", id)
-	all := make([]Metric, len(rows))
-	for i, r := range rows {
-		if all[i] = (Metric{r.Name, math.NaN()}); r.Value != nil {
-			all[i].Value = *r.Value
-		}
-	}
-	return all, err
+	return rowsOfRun[Metric](ctx, db, run, "SELECT name, coalesce(value, 'NaN') FROM run_metrics WHERE run = ? "+
+		"ORDER BY position")
 }
 
 // MeasuredWorkflow is a workflow with its metrics. Nil is not reached or not defined.
@@ -90,12 +73,7 @@ type MeasuredWorkflow struct {
 
 // WorkflowMetrics returns the metrics that Measure kept of the workflows of a run, by arrival.
 func (db *DB) WorkflowMetrics(ctx context.Context, run string) ([]MeasuredWorkflow, error) {
-	_, name, err := db.find(ctx, run)
-	if err != nil {
-		return nil, err
-	}
-	return RowsOf[MeasuredWorkflow](ctx, db, `SELECT workflow, tasks, counts, arrived_s, due_s, wait_s, makespan_s,
-		response_s, work_s, critical_path_s,
-		slowdown, slr FROM v_slowdowns
-		WHERE run = ? ORDER BY arrived_s, position`, name)
+	return rowsOfRun[MeasuredWorkflow](ctx, db, run, `SELECT workflow, tasks, counts, arrived_s, due_s, wait_s,
+		makespan_s, response_s, work_s, critical_path_s, slowdown, slr FROM v_slowdowns
+		WHERE run = (SELECT name FROM runs WHERE id = ?) ORDER BY arrived_s, position`)
 }

@@ -35,8 +35,15 @@ func TestTheLogTellsSuspensionsAndWhatTheyLost(t *testing.T) {
 		l := logtest.New(t, db, logtest.Info("r"))
 		first := l.Arrive(0, "w", []string{"a", "b", "c", "d"}, [][]int32{nil, nil, nil, nil})
 		again := func() { // what the writer remembers it must read from the log, too
-			if reopen {
-				l.Reopen(db)
+			if !reopen {
+				return
+			}
+			err := l.Close()
+			if err == nil {
+				l.Run, err = db.OpenRun(t.Context(), "r")
+			}
+			if err != nil {
+				t.Fatal(err)
 			}
 		}
 		a := l.Start(0, first, 1, 0, 10*time.Second)

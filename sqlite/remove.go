@@ -29,10 +29,6 @@ func (db *DB) Ended(ctx context.Context, before time.Time) ([]string, error) {
 // come after.
 func (db *DB) RemoveSubmitted(before time.Time) (n int64, err error) {
 	err = db.transact(func() error {
-		n, err = db.queryInt("SELECT count(*) FROM submitted")
-		if err != nil {
-			return err
-		}
 		if err := db.exec(`DELETE FROM submitted WHERE id IN (
 				SELECT s.id FROM submitted s JOIN runs r ON r.id = s.run
 				LEFT JOIN workflows w ON w.run = s.run AND w.workflow = s.workflow
@@ -45,8 +41,7 @@ func (db *DB) RemoveSubmitted(before time.Time) (n int64, err error) {
 				WHERE a.state = 'accepted')`, before.UnixNano()); err != nil {
 			return err
 		}
-		left, err := db.queryInt("SELECT count(*) FROM submitted")
-		n -= left
+		n, err = db.queryInt("SELECT changes()")
 		return err
 	})
 	if err != nil || n == 0 {
@@ -60,18 +55,11 @@ func (db *DB) RemoveSubmitted(before time.Time) (n int64, err error) {
 func (db *DB) shrink() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	pages, err := db.queryInt("PRAGMA page_count")
-	if err != nil {
-		return err
-	}
-	free, err := db.queryInt("PRAGMA freelist_count")
-	if err != nil {
-		return err
-	}
-	if 2*free > pages {
+	most, err := db.queryInt("SELECT 2 * freelist_count > page_count FROM pragma_freelist_count, pragma_page_count")
+	if most > 0 {
 		_ = db.exec("VACUUM")
 	}
-	return nil
+	return err
 }
 
 // whole finds a run by its whole name.

@@ -125,33 +125,29 @@ func (db *DB) defined(ctx context.Context, query string, args ...any) (*executor
 // Admissions gives the workflows of a run as they were admitted, in order, with all tasks that were added. The
 // run is given as in Summary.
 func (db *DB) Admissions(ctx context.Context, run string, each func(*executor.Admission) error) error {
-	id, _, err := db.find(ctx, run)
-	if err != nil {
-		return err
-	}
-	flows, err := RowsOf[int64](ctx, db, "SELECT workflow FROM workflows WHERE run = ? ORDER BY workflow", id)
-	if err != nil {
-		return err
-	}
-	for _, w := range flows {
-		a, err := db.admission(ctx, id, w)
-		if err != nil {
-			return err
-		}
-		if err := each(a); err != nil {
-			return err
+	r, _ := db.ask(ctx, run)
+	var flows []int64
+	into(r, &flows, "SELECT workflow FROM workflows WHERE run = ? ORDER BY workflow")
+	for i := 0; i < len(flows) && r.err == nil; i++ {
+		var a *executor.Admission
+		if a, r.err = db.admission(ctx, r.run, flows[i]); r.err == nil {
+			r.err = each(a)
 		}
 	}
-	return nil
+	return r.err
 }
 
 // Spec is how a task of a run runs; nil if the log has not kept it.
 func (db *DB) Spec(ctx context.Context, l *Life) (*executor.TaskSpec, error) {
-	w, i, err := db.Position(ctx, l.Run, planner.TaskID(l.ID))
-	if err != nil {
-		return nil, err
+	var w int64
+	var i int
+	r, _ := db.ask(ctx, l.Run)
+	r.one(fmt.Sprintf("SELECT w.workflow, %s FROM tasks t JOIN workflows w ON w.run = t.run AND "+
+		"w.workflow = t.workflow WHERE t.run = ? AND t.task = %d", positionOfTask, l.ID), &w, &i)
+	if r.err != nil {
+		return nil, r.err
 	}
-	a, err := db.Admission(ctx, l.Run, w)
+	a, err := db.admission(ctx, r.run, w)
 	if err != nil || i >= len(a.Tasks) || a.Tasks[i].Name != l.Task {
 		return nil, err
 	}
@@ -201,11 +197,9 @@ func (db *DB) KnownEnds(ctx context.Context, run string) (map[int64]int64, error
 }
 
 // Flows lists the workflows of a run that have arrived, in order. The run is given as in Summary.
-func (db *DB) Flows(ctx context.Context, run string) (all []Flow, err error) {
-	r, _ := db.ask(ctx, run)
-	into(r, &all, "SELECT workflow, name, label, state, source, coalesce(ended_ns, 0) FROM workflows "+
-		"WHERE run = ? AND state <> 'continued' ORDER BY workflow")
-	return all, r.err
+func (db *DB) Flows(ctx context.Context, run string) ([]Flow, error) {
+	return rowsOfRun[Flow](ctx, db, run, "SELECT workflow, name, label, state, source, coalesce(ended_ns, 0) FROM "+
+		"workflows WHERE run = ? AND state <> 'continued' ORDER BY workflow")
 }
 
 // Admission is a workflow of a run as it was admitted. The run is given as in Summary.
@@ -221,12 +215,3 @@ func (db *DB) Admission(ctx context.Context, run string, w planner.WorkflowID) (
 const positionOfTask = "iif(EXISTS (SELECT 1 FROM growths g WHERE g.run = w.run AND g.workflow = w.workflow), " +
 	"(SELECT count(*) FROM tasks o WHERE o.run = t.run AND o.workflow = t.workflow AND o.task >= w.first_task AND " +
 	"o.task < t.task), t.task - w.first_task)"
-
-// Position returns the workflow of a task and its position there. The run is given as in Summary.
-func (db *DB) Position(ctx context.Context, run string, t planner.TaskID) (w planner.WorkflowID, position int,
-	err error) {
-	r, _ := db.ask(ctx, run)
-	r.one("SELECT w.workflow, "+positionOfTask+" FROM tasks t JOIN workflows w ON w.run = t.run AND "+
-		fmt.Sprintf("w.workflow = t.workflow WHERE t.run = ? AND t.task = %d", t), &w, &position)
-	return w, position, r.err
-}

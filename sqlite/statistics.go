@@ -75,14 +75,12 @@ func (db *DB) Statistics(ctx context.Context, run string) (*Statistics, error) {
 
 // Blocked returns the tasks that depend on a task, directly or not, and are not done, as WORKFLOW/TASK in the order of
 // their numbers. The run is given as in Summary.
-func (db *DB) Blocked(ctx context.Context, run string, task int64) (all []string, err error) {
-	r, _ := db.ask(ctx, run)
-	into(r, &all, `WITH RECURSIVE of(run, child, parent) AS MATERIALIZED (
+func (db *DB) Blocked(ctx context.Context, run string, task int64) ([]string, error) {
+	return rowsOfRun[string](ctx, db, run, `WITH RECURSIVE of(run, child, parent) AS MATERIALIZED (
 			SELECT o.run, o.task, e.parent FROM tasks t JOIN tasks o ON o.run = t.run AND o.workflow = t.workflow
 			JOIN edges e ON e.run = o.run AND e.child = o.task WHERE t.run = ?1 AND t.task = ?2),
 		below(task) AS (SELECT child FROM of WHERE parent = ?2 UNION SELECT of.child FROM below b
 			JOIN of ON of.parent = b.task)
 		SELECT w.name || '/' || t.name FROM below b JOIN tasks t ON t.run = ?1 AND t.task = b.task
 		JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow WHERE t.state <> 'done' ORDER BY t.task`, task)
-	return all, r.err
 }

@@ -406,6 +406,13 @@ func into[T any](r *reading, to *[]T, query string, args ...any) {
 	}
 }
 
+// rowsOfRun reads the rows of one query about a run, given as in Summary.
+func rowsOfRun[T any](ctx context.Context, db *DB, run, query string, args ...any) (all []T, err error) {
+	r, _ := db.ask(ctx, run)
+	into(r, &all, query, args...)
+	return all, r.err
+}
+
 // sumUp reads the parts of a summary about tasks and attempts.
 func (s *Summary) sumUp(r *reading) {
 	into(r, &s.Outcomes, `SELECT coalesce(outcome, 'under-way'), count(*) FROM attempts WHERE run = ?
@@ -475,8 +482,6 @@ type PolicyChange struct {
 }
 
 // Policies returns the changes of the policy of a run, in order. The run is given as in Summary.
-func (db *DB) Policies(ctx context.Context, run string) (all []PolicyChange, err error) {
-	r, _ := db.ask(ctx, run)
-	into(r, &all, "SELECT seq, at_ns, policy FROM policies WHERE run = ? ORDER BY seq")
-	return all, r.err
+func (db *DB) Policies(ctx context.Context, run string) ([]PolicyChange, error) {
+	return rowsOfRun[PolicyChange](ctx, db, run, "SELECT seq, at_ns, policy FROM policies WHERE run = ? ORDER BY seq")
 }

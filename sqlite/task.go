@@ -399,13 +399,11 @@ const maxTaskNames = 1000
 
 // TaskNames lists how tasks of a run may be named: by their names in the trace if the run has one workflow, else as
 // WORKFLOW/NAME. Of many it has the first.
-func (db *DB) TaskNames(ctx context.Context, run string) (all []string, err error) {
-	r, _ := db.ask(ctx, run)
-	into(r, &all, `SELECT iif((SELECT count(*) FROM workflows
+func (db *DB) TaskNames(ctx context.Context, run string) ([]string, error) {
+	return rowsOfRun[string](ctx, db, run, `SELECT iif((SELECT count(*) FROM workflows
 			WHERE run = t.run AND state <> 'continued') = 1, t.name, w.name || '/' || t.name)
 		FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow
 		WHERE t.run = ? AND t.state <> 'continued' ORDER BY t.task LIMIT ?`, maxTaskNames)
-	return all, r.err
 }
 
 // TaskRow is how a task of a run stands. Nil is not known, or not yet.

@@ -170,16 +170,3 @@ func Diamond(tb testing.TB, db *sqlite.DB, name string) {
 		tb.Fatal(err)
 	}
 }
-
-// Reopen closes the run and opens it again, as a gantry that resumes it.
-func (l *Log) Reopen(db *sqlite.DB) {
-	l.tb.Helper()
-	name := l.Info().Name
-	err := l.Close()
-	if err == nil {
-		l.Run, err = db.OpenRun(context.Background(), name)
-	}
-	if err != nil {
-		l.tb.Fatal(err)
-	}
-}
