@@ -141,9 +141,6 @@ func (db *DB) openWriter() error {
 	}
 	db.own = Reader{db.conn, func(err error) error { return err }}
 	if err = db.setUp(); err == nil {
-		err = db.create()
-	}
-	if err == nil {
 		db.open, err = stayOpen(db.path)
 	}
 	if err != nil {
@@ -152,7 +149,7 @@ func (db *DB) openWriter() error {
 	return err
 }
 
-// setUp prepares the writer connection.
+// setUp prepares the writer connection, and makes the tables and views of a new log.
 func (db *DB) setUp() error {
 	// Settings stay in a file: that of another program keeps its own.
 	n, err := db.queryInt(made)
@@ -164,37 +161,27 @@ func (db *DB) setUp() error {
 			}
 		}
 	}
-	if err != nil {
-		return db.wrap("open", err)
-	}
 	setup := "PRAGMA journal_mode = WAL"
 	if db.mode == Bulk {
 		// A new log gets larger pages, which take fewer system calls. A real run changes a few of them at a time, and
 		// would write more.
 		setup = "PRAGMA page_size = 16384; " + setup
 	}
-	return db.wrap("open", db.exec(setup))
-}
-
-// create makes the tables and views of a new log.
-func (db *DB) create() error {
-	if n, err := db.queryInt(made); err != nil || n > 0 {
+	if err == nil {
+		err = db.exec(setup)
+	}
+	if err != nil || n > 0 {
 		return db.wrap("open", err)
 	}
 	return db.transact(func() error {
-		if n, err := db.queryInt(made); err != nil || n > 0 { // another gantry has made them meanwhile
-			return err
-		}
-		for _, name := range schemas {
-			text, err := schema.ReadFile(name)
-			if err == nil {
+		n, err := db.queryInt(made)
+		for i := 0; i < len(schemas) && err == nil && n == 0; i++ { // else another gantry has made them meanwhile
+			var text []byte
+			if text, err = schema.ReadFile(schemas[i]); err == nil {
 				err = db.exec(string(text))
 			}
-			if err != nil {
-				return err
-			}
 		}
-		return nil
+		return err
 	})
 }
 

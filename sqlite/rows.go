@@ -247,24 +247,17 @@ func (t *tables) gpus(x *planner.Order) driver.Value {
 }
 
 func (t *tables) addWait(ev *planner.Event, wait planner.Wait) error {
-	why, dim := wait.Reason, ""
-	if why.Code == planner.NoNodeFree {
-		dim = why.Dim.String()
-	}
-	node, until := whereAndWhen(why)
-	return t.exec(insertWait, int64(wait.Task), int64(ev.Seq), int64(ev.At), why.Code.String(), message(dim), node,
-		until)
-}
-
-// whereAndWhen are the node that a task waits for, and until when it does, of the reasons that have them.
-func whereAndWhen(why planner.Reason) (node, until driver.Value) {
+	why := wait.Reason
+	var dim, node, until driver.Value // of the reasons that have them
 	switch why.Code {
+	case planner.NoNodeFree:
+		dim = why.Dim.String()
 	case planner.PlannedLater:
-		return int64(why.Node), reached(why.At)
+		node, until = int64(why.Node), reached(why.At)
 	case planner.NotYetReleased:
-		return nil, reached(why.At)
+		until = reached(why.At)
 	}
-	return nil, nil
+	return t.exec(insertWait, int64(wait.Task), int64(ev.Seq), int64(ev.At), why.Code.String(), dim, node, until)
 }
 
 func (t *tables) addNotes(ev *planner.Event, notes []planner.Note) error {

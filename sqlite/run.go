@@ -106,9 +106,9 @@ func (db *DB) CreateRun(ctx context.Context, info RunInfo, subs ...executor.Subm
 			if int(n.Group) < len(info.Platform.Groups) {
 				group = info.Platform.Groups[n.Group]
 			}
-			if err := db.exec("INSERT INTO nodes VALUES (?,?,?,?,?,?,?,?)", id, n.ID, n.Name, group,
-				limited(n.Capacity[unit.CPU]), limited(n.Capacity[unit.Memory]), limited(n.Capacity[unit.Disk]),
-				n.Speed); err != nil {
+			if err := db.exec("INSERT INTO nodes VALUES (?1,?2,?3,?4,nullif(?5,?9),nullif(?6,?9),nullif(?7,?9),?8)", id,
+				n.ID, n.Name, group, n.Capacity[unit.CPU], n.Capacity[unit.Memory], n.Capacity[unit.Disk], n.Speed,
+				unit.Unlimited); err != nil {
 				return err
 			}
 		}
@@ -307,12 +307,4 @@ func (r *Run) Close() error {
 		delete(r.db.runs, r)
 	})
 	return err
-}
-
-// limited is NULL for an unlimited amount.
-func limited(v int64) driver.Value {
-	if v == unit.Unlimited {
-		return nil
-	}
-	return v
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -56,6 +55,7 @@ type Submitted struct {
 	Workflow   planner.WorkflowID
 	Task       planner.TaskID // None: it is a whole workflow
 	Options    string         // JSON: instructions beside the definition; "" for none
+	Settled    *planner.Time  // when it was refused or cancelled; nil: it was not, or that was not noted
 	Definition []byte         // of the submission, as EncodeSubmission has it or as its kind says; nil once it arrived
 }
 
@@ -207,7 +207,8 @@ func (r *Run) Accept(rows []Submitted, named func(s *Submitted)) error {
 
 const submittedColumns = "SELECT s.id, r.name, s.key, s.position, s.uid, s.gid, s.pid, s.user, s.tenant, s.name, " +
 	"s.kind, s.accepted_wall, s.accepted_ns, s.at_ns, s.state, coalesce(s.message, ''), coalesce(s.workflow, -1), " +
-	"coalesce(s.task, -1), coalesce(s.options, '') FROM submitted s JOIN runs r ON r.id = s.run "
+	"coalesce(s.task, -1), coalesce(s.options, ''), s.options ->> '$.settled_ns' " +
+	"FROM submitted s JOIN runs r ON r.id = s.run "
 
 // UnknownSubmissionError is returned for an id that no submission has.
 type UnknownSubmissionError struct{ ID int64 }
@@ -363,17 +364,6 @@ func (o *Outcome) Over() bool {
 	return o.Workflow == planner.None || o.Task != planner.None || o.Done+o.Failed == o.Tasks || o.State == "continued"
 }
 
-// settled is when it was refused or cancelled; nil: it was not, or that was not noted.
-func (s *Submitted) settled() *planner.Time {
-	var o struct {
-		At *planner.Time `json:"settled_ns"`
-	}
-	if s.Options == "" || json.Unmarshal([]byte(s.Options), &o) != nil {
-		return nil
-	}
-	return o.At
-}
-
 // Outcome returns how a submission stands.
 func (db *DB) Outcome(ctx context.Context, id int64) (*Outcome, error) {
 	s, err := db.Submitted(ctx, id)
@@ -409,7 +399,7 @@ func (db *DB) OutcomeOf(ctx context.Context, s *Submitted) (*Outcome, error) {
 	}
 	if s.State != Arrived {
 		if o.State = s.State; o.Ended == nil {
-			o.Ended = s.settled()
+			o.Ended = s.Settled
 		}
 	}
 	return o, nil

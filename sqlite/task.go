@@ -151,39 +151,17 @@ type Suspension struct {
 }
 
 // UnknownTaskError is returned for a task that is not in a run, or not the only one of its name.
-type UnknownTaskError struct {
-	Run, Name string
-	Like      []string // that were perhaps meant
-	Several   bool     // Like are all of this name
-	Kind      bool     // Like are all of the transformation of this name
-	Near      bool     // Like are names of tasks and transformations that are spelled alike
-}
+type UnknownTaskError struct{ said string }
 
-func (e *UnknownTaskError) Error() string {
-	switch {
-	case e.Kind:
-		return fmt.Sprintf("run %s has %d tasks of transformation %q: say which of %s", e.Run, len(e.Like), e.Name,
-			list(e.Like, 10))
-	case e.Several:
-		return fmt.Sprintf("run %s has several tasks %q: say which of %s", e.Run, e.Name, list(e.Like, 10))
-	case len(e.Like) == 0:
-		return fmt.Sprintf("run %s has no task %q", e.Run, e.Name)
-	}
-	if e.Near {
-		return fmt.Sprintf("run %s has no task %q; did you mean %s?", e.Run, e.Name, strings.Join(e.Like, " or "))
-	}
-	return fmt.Sprintf("run %s has no task %q; there are %s", e.Run, e.Name, list(e.Like, 10))
-}
+func (e *UnknownTaskError) Error() string { return e.said }
 
 // findTask finds a task by name, by WORKFLOW/NAME, or by #ID.
 func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, error) {
 	const query = "SELECT t.task, w.name || '/' || t.name FROM tasks t JOIN workflows w ON w.run = t.run AND " +
 		"w.workflow = t.workflow WHERE t.run = ?1 AND t.state <> 'continued' AND "
-	type match struct {
-		ID   int64
-		Name string
+	unknown := func(format string, about ...any) error {
+		return &UnknownTaskError{"run " + run + " has " + fmt.Sprintf(format, about...)}
 	}
-	unknown := &UnknownTaskError{Run: run, Name: name}
 	for i, by := range [...]string{
 		"SELECT task, name FROM tasks WHERE run = ?1 AND task = CAST(substr(?2, 2) AS INTEGER) AND '#' || task = ?2",
 		// Of all workflows only the names are read, and tasks only of those that fit.
@@ -193,21 +171,27 @@ func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, 
 		query + "(t.name = ?2 OR w.name || '/' || t.name = ?2)",
 		query + "(lower(t.kind) = lower(?2) OR lower(w.name || '/' || t.kind) = lower(?2)) ORDER BY t.task",
 		query + "instr(lower(t.name), lower(?2)) > 0 ORDER BY t.task"} {
-		matches, err := RowsOf[match](ctx, db, by, id, name)
-		if err != nil {
+		var ids []int64
+		var like []string
+		if err := EachRow(ctx, db, func(t *struct {
+			ID   int64
+			Name string
+		}) error {
+			ids, like = append(ids, t.ID), append(like, t.Name)
+			return nil
+		}, by, id, name); err != nil {
 			return 0, err
 		}
-		if len(matches) == 1 && i < 4 {
-			return matches[0].ID, nil
-		}
-		if i < 2 {
-			continue
-		}
-		for _, m := range matches {
-			unknown.Like = append(unknown.Like, m.Name)
-		}
-		if unknown.Several, unknown.Kind = i == 2, i == 3; len(matches) > 0 {
-			return 0, unknown
+		switch {
+		case len(ids) == 1 && i < 4:
+			return ids[0], nil
+		case i < 2 || len(ids) == 0:
+		case i == 2:
+			return 0, unknown("several tasks %q: say which of %s", name, list(like, 10))
+		case i == 3:
+			return 0, unknown("%d tasks of transformation %q: say which of %s", len(like), name, list(like, 10))
+		default:
+			return 0, unknown("no task %q; there are %s", name, list(like, 10))
 		}
 	}
 	names, err := RowsOf[string](ctx, db, "SELECT name FROM tasks WHERE run = ?1 AND state <> 'continued' "+
@@ -216,17 +200,16 @@ func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, 
 		return 0, err
 	}
 	if near := spelling.Nearest(name, names); near != "" {
-		unknown.Like, unknown.Near = []string{near}, true
-		return 0, unknown
+		return 0, unknown("no task %q; did you mean %s?", name, near)
 	}
-	matches, err := RowsOf[match](ctx, db, query+"TRUE ORDER BY t.task LIMIT 100", id)
-	for _, m := range matches {
-		unknown.Like = append(unknown.Like, m.Name)
-	}
+	some, err := RowsOf[string](ctx, db, strings.Replace(query, "t.task, ", "", 1)+"TRUE ORDER BY t.task LIMIT 100", id)
 	if err != nil {
 		return 0, err
 	}
-	return 0, unknown
+	if len(some) == 0 {
+		return 0, unknown("no task %q", name)
+	}
+	return 0, unknown("no task %q; there are %s", name, list(some, 10))
 }
 
 // Noted is a note of the policy about a task or its workflow.
