@@ -30,10 +30,13 @@ func (r *Run) later(write func() error) {
 	r.mu.Unlock()
 }
 
-// Sample takes a reading, unless the log could not be written for long.
+// Sample takes a reading, unless the log could not be written for long: a warning tells how many are missing.
 func (r *Run) Sample(s Sample) {
 	r.mu.Lock()
 	full := len(r.aside) >= mostAside
+	if full {
+		r.dropped++
+	}
 	r.mu.Unlock()
 	if !full {
 		r.later(func() error { return r.rows.addSample(&s) })
@@ -84,8 +87,8 @@ func (r *Run) writeAside() {
 // cannot be written stays for the next time.
 func (r *Run) with(first func() error, events []planner.Event) error {
 	r.mu.Lock()
-	aside := r.aside
-	r.aside = nil
+	aside, dropped := r.aside, r.dropped
+	r.aside, r.dropped = nil, 0
 	r.mu.Unlock()
 	r.db.hashing.Lock()
 	idle := first == nil && len(aside)+len(r.db.hashes) == 0
@@ -101,6 +104,10 @@ func (r *Run) with(first func() error, events []planner.Event) error {
 		for i := 0; i < len(aside) && err == nil; i++ {
 			err = aside[i]()
 		}
+		if err == nil && dropped > 0 {
+			err = r.warn("samples-dropped", "readings of counters are missing: the log could not be written for long",
+				dropped)
+		}
 		if err == nil {
 			err = r.follow(events)
 		}
@@ -108,7 +115,7 @@ func (r *Run) with(first func() error, events []planner.Event) error {
 	})
 	if err != nil {
 		r.mu.Lock()
-		r.aside = append(aside, r.aside...)
+		r.aside, r.dropped = append(aside, r.aside...), r.dropped+dropped
 		r.mu.Unlock()
 	}
 	return err

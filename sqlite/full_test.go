@@ -175,6 +175,34 @@ func TestNoStatementFollowsOneThatFailed(t *testing.T) {
 	holds("2 1 1 7")
 }
 
+// Readings that the log could not take for long are counted in a warning.
+func TestDroppedReadingsAreCounted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), sqlite.FileName)
+	db := open(t, path, sqlite.Durable)
+	l := logtest.New(t, db, logtest.Info("calm"))
+	raw := rawDB(t, path)
+	change := func(text string) {
+		t.Helper()
+		if _, err := raw.Exec(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change("CREATE TRIGGER broken BEFORE INSERT ON samples BEGIN SELECT RAISE(ROLLBACK, 'broken'); END")
+	const n = 150_000
+	for i := range n {
+		l.Sample(sqlite.Sample{At: planner.Time(i)})
+	}
+	change("DROP TRIGGER broken")
+	if err := l.Finish(t.Context(), sqlite.Finished, 0); err != nil {
+		t.Fatal(err)
+	}
+	kept := query[int](t, path, "SELECT count(*) FROM samples")
+	s, err := open(t, path, sqlite.ReadOnly).Summary(t.Context(), "calm")
+	if err != nil || len(s.Warnings) != 1 || s.Warnings[0].Count+kept != n || kept == n {
+		t.Errorf("of %d readings %d are kept: %+v, %v", n, kept, s, err)
+	}
+}
+
 // However full the disk is, the end of a run is logged: it is known as stopped by its host, not as crashed.
 func TestTheEndOfARunIsLoggedOnAFullDisk(t *testing.T) {
 	for _, state := range []sqlite.State{sqlite.Interrupted, sqlite.Failed} {

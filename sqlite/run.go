@@ -68,8 +68,9 @@ type Run struct {
 	*projection
 	bulk *bulk // of a simulation: writes what is projected
 
-	mu      sync.Mutex // guards the two that follow
+	mu      sync.Mutex // guards the three that follow
 	aside   []func() error
+	dropped int      // samples, as aside was full
 	most    int64    // bytes that files took on disk
 	reserve *reserve // nil of a simulation
 	stop    chan struct{}
@@ -246,8 +247,12 @@ func (r *Run) Warned(message string) (known bool, err error) {
 
 // Warn logs a warning of the run under a stable rule name; equal ones are counted.
 func (r *Run) Warn(rule, message string) error {
-	return r.db.change("INSERT INTO warnings(run, rule, message, count) VALUES (?,?,?,1) ON CONFLICT DO UPDATE SET "+
-		"count = count + 1", r.id, rule, message)
+	return r.db.transact(func() error { return r.warn(rule, message, 1) })
+}
+
+func (r *Run) warn(rule, message string, times int) error {
+	return r.db.exec("INSERT INTO warnings(run, rule, message, count) VALUES (?1,?2,?3,?4) ON CONFLICT DO UPDATE SET "+
+		"count = count + ?4", r.id, rule, message, times)
 }
 
 // Finish says how the run stands now that gantry leaves it, with gantry's exit code, and closes it. The makespan is
