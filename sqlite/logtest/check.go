@@ -19,12 +19,31 @@ var follows = map[string]string{"workflows": "TRUE", "growths": "TRUE", "tasks":
 	"files": "TRUE", "replicas": "TRUE", "waits": "TRUE", "suspensions": "TRUE", "notes": "TRUE",
 	"reuses": "from_attempt IS NOT NULL"}
 
+// facts are queries of bodies of events, and of the rows that say the same, in a database called log.
+var facts = [][3]string{
+	{"attempts by orders", `SELECT json_array(e.run, coalesce(o.value ->> 1, 0), coalesce(o.value ->> 2, 0),
+			coalesce(o.value ->> 3, 0), coalesce(o.value ->> 4, 0), coalesce(o.value ->> 5, 0)) AS row
+		FROM log.events e, json_each(e.body, '$.orders') o WHERE e.kind = 9 AND o.value ->> 0 = 1`,
+		`SELECT json_array(run, attempt, task, node, try, hold_millicores) AS row FROM log.attempts`},
+	{"attempts by ends", `SELECT json_array(run, subject, coalesce(body ->> 'outcome', 1) = 1,
+			nullif(coalesce(body ->> 'exit_code', 0), -1)) AS row FROM log.events WHERE kind = 5`,
+		`SELECT json_array(run, attempt, outcome = 'ok', exit_code) AS row FROM log.attempts
+			WHERE outcome IS NOT NULL`},
+	{"tasks by ends", `SELECT json_array(a.run, a.task) AS row FROM log.events e
+			JOIN log.attempts a ON a.run = e.run AND a.attempt = e.subject
+			WHERE e.kind = 5 AND coalesce(e.body ->> 'outcome', 1) = 1
+		UNION SELECT json_array(run, subject) FROM log.events WHERE kind = 12
+		EXCEPT SELECT json_array(run, task) FROM log.tasks WHERE state = 'continued'`,
+		`SELECT json_array(run, task) AS row FROM log.tasks WHERE state = 'done'`},
+}
+
 // mostWrong is how many rows of a table are reported.
 const mostWrong = 5
 
 // Check returns an error for each thing that is wrong with a log: SQLite's integrity_check, foreign keys, and, in every
 // run, rows that are not as its events say. It writes the events to a second log, as those of one batch, and compares
-// the rows of both. The log may be one that a gantry is writing to, if that is a real run.
+// the rows of both. The writer itself may be wrong: some rows are compared with the bodies of events, too. The log may
+// be one that a gantry is writing to, if that is a real run.
 func Check(ctx context.Context, path string) error {
 	dir, err := os.MkdirTemp("", "gantry-check-")
 	if err != nil {
@@ -55,8 +74,19 @@ func Check(ctx context.Context, path string) error {
 		return errors.Join(append(wrong, err)...)
 	}
 	defer again.Close()
-	if _, err := again.ExecContext(ctx, "ATTACH DATABASE ? AS now", now); err != nil {
+	if _, err := again.ExecContext(ctx, "ATTACH DATABASE ? AS log", now); err != nil {
 		return errors.Join(append(wrong, err)...)
+	}
+	differ := func(what, events, rows string) {
+		for _, c := range [][3]string{{rows, events, "is not as the events say"}, {events, rows, "is missing"}} {
+			wrong = append(wrong, said(ctx, again, fmt.Sprintf(`SELECT '%s: ' || row || ' %s'
+				FROM (SELECT * FROM (%s) EXCEPT SELECT * FROM (%s)) WHERE row ->> 0 NOT IN
+					(SELECT id FROM log.runs WHERE runtime = 'sim' AND state = 'running') LIMIT %d`,
+				what, c[2], c[0], c[1], mostWrong)))
+		}
+	}
+	for _, f := range facts {
+		differ(f[0], f[1], f[2])
 	}
 	for table, which := range follows {
 		var row string
@@ -68,10 +98,7 @@ func Check(ctx context.Context, path string) error {
 			return fmt.Sprintf("SELECT json_array(r.name, %s) AS row FROM %s.runs r JOIN %[2]s.%s t ON t.run = r.id "+
 				"WHERE %s AND r.name IN (SELECT name FROM main.runs)", row, log, table, which)
 		}
-		for _, c := range [][3]string{{"now", "main", "is not as the events say"}, {"main", "now", "is missing"}} {
-			wrong = append(wrong, said(ctx, again, fmt.Sprintf("SELECT '%s: ' || row || ' %s' FROM (%s EXCEPT %s) "+
-				"LIMIT %d", table, c[2], rows(c[0]), rows(c[1]), mostWrong)))
-		}
+		differ(table, rows("main"), rows("log"))
 	}
 	return errors.Join(wrong...)
 }
