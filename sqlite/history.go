@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"path"
 	"slices"
@@ -49,37 +50,27 @@ func (db *DB) Before(runtime string, timeScale, sizeScale float64) *Past {
 	return &Past{db, math.MaxInt64, runtime, timeScale, sizeScale}
 }
 
+// measured are the attempts a that ended well in the past, the latest first, with their tasks t and nodes n. SQLite
+// sorts one run after the other, so that it may stop early.
+const measured = ` FROM runs r CROSS JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = a.run AND t.task = a.task
+	JOIN nodes n ON n.run = a.run AND n.node = a.node WHERE r.id < ? AND r.runtime = ? AND r.time_scale = ? AND
+	r.size_scale = ? AND a.outcome = 'ok' AND %s ORDER BY r.id DESC, a.ended_ns DESC, a.attempt DESC`
+
 // History returns what was measured of attempts that ended well, at most a given number of each kind of task, the
 // latest ones, oldest first.
 func (p *Past) History(ctx context.Context, latest int) ([]predict.Sample, error) {
 	var out []predict.Sample
 	have := map[string]int{}
-	err := p.each(ctx, func(db *DB, run int64) (bool, error) {
-		return true, EachRow(ctx, db, func(s *predict.Sample) error {
-			if have[s.Kind]++; have[s.Kind] <= latest {
-				out = append(out, *s)
-			}
-			return nil
-		}, `SELECT t.kind, coalesce(t.input_bytes, 0), a.hold_millicores, a.hold_memory_bytes, n.speed, 0,
-			coalesce(CAST(round(t.trace_runtime_ns / n.speed) AS INTEGER), 0), `+wholeRun+` FROM attempts a
-			JOIN tasks t ON t.run = a.run AND t.task = a.task JOIN nodes n ON n.run = a.run AND n.node = a.node
-			WHERE a.run = ? AND a.outcome = 'ok' AND a.ran_ns > 0 ORDER BY a.ended_ns DESC, a.attempt DESC`, run)
-	})
+	err := EachRow(ctx, p.db, func(s *predict.Sample) error {
+		if have[s.Kind]++; have[s.Kind] <= latest {
+			out = append(out, *s)
+		}
+		return nil
+	}, `SELECT t.kind, coalesce(t.input_bytes, 0), a.hold_millicores, a.hold_memory_bytes, n.speed, 0,
+		coalesce(CAST(round(t.trace_runtime_ns / n.speed) AS INTEGER), 0), `+wholeRun+
+		fmt.Sprintf(measured, "a.ran_ns > 0"), p.before, p.runtime, p.timeScale, p.sizeScale)
 	slices.Reverse(out)
 	return out, err
-}
-
-// each calls f for the runs, the latest first, until it returns false.
-func (p *Past) each(ctx context.Context, f func(db *DB, run int64) (more bool, err error)) error {
-	runs, err := RowsOf[int64](ctx, p.db, `SELECT id FROM runs WHERE id < ? AND runtime = ? AND time_scale = ?
-		AND size_scale = ? ORDER BY id DESC`, p.before, p.runtime, p.timeScale, p.sizeScale)
-	for i := 0; i < len(runs) && err == nil; i++ {
-		var more bool
-		if more, err = f(p.db, runs[i]); !more {
-			break
-		}
-	}
-	return err
 }
 
 // Correction is how long a program ran that ended well, and how long its trace declares that on its node.
@@ -88,17 +79,10 @@ type Correction struct{ Ran, Declared time.Duration }
 // Corrections returns measured runtimes with the declared ones, at most a given number, the latest ones, oldest first.
 // Tasks whose trace has no runtime are left out.
 func (p *Past) Corrections(ctx context.Context, latest int) ([]Correction, error) {
-	var out []Correction
-	err := p.each(ctx, func(db *DB, run int64) (bool, error) {
-		all, err := RowsOf[Correction](ctx, db, `SELECT `+wholeRun+`, CAST(round(t.trace_runtime_ns / n.speed) AS
-			INTEGER) FROM attempts a
-			JOIN tasks t ON t.run = a.run AND t.task = a.task AND t.trace_runtime_ns > 0
-			JOIN nodes n ON n.run = a.run AND n.node = a.node AND n.speed > 0
-			WHERE a.run = ? AND a.outcome = 'ok' AND a.ran_ns IS NOT NULL
-			ORDER BY a.ended_ns DESC, a.attempt DESC LIMIT ?`, run, latest-len(out))
-		out = append(out, all...)
-		return len(out) < latest, err
-	})
+	out, err := RowsOf[Correction](ctx, p.db, "SELECT "+wholeRun+
+		", CAST(round(t.trace_runtime_ns / n.speed) AS INTEGER)"+
+		fmt.Sprintf(measured, "a.ran_ns IS NOT NULL AND t.trace_runtime_ns > 0 AND n.speed > 0")+" LIMIT ?",
+		p.before, p.runtime, p.timeScale, p.sizeScale, latest)
 	slices.Reverse(out)
 	return out, err
 }
@@ -106,18 +90,20 @@ func (p *Past) Corrections(ctx context.Context, latest int) ([]Correction, error
 // Jobs returns the latest workflows, at most a given number, the oldest first. Their service is the time that all
 // attempts of their tasks ran.
 func (p *Past) Jobs(ctx context.Context, latest int) ([]queueing.Job, error) {
+	runs, err := RowsOf[int64](ctx, p.db, `SELECT id FROM runs WHERE id < ? AND runtime = ? AND time_scale = ?
+		AND size_scale = ? ORDER BY id DESC`, p.before, p.runtime, p.timeScale, p.sizeScale)
 	var out []queueing.Job // the latest first
-	err := p.each(ctx, func(db *DB, run int64) (bool, error) {
-		jobs, err := RowsOf[queueing.Job](ctx, db, `WITH ran AS (SELECT t.workflow, sum(a.ran_ns) AS ran_ns FROM
+	for i := 0; i < len(runs) && err == nil && len(out) < latest; i++ {
+		var jobs []queueing.Job
+		jobs, err = RowsOf[queueing.Job](ctx, p.db, `WITH ran AS (SELECT t.workflow, sum(a.ran_ns) AS ran_ns FROM
 			attempts a JOIN tasks t ON t.run = a.run
 				AND t.task = a.task WHERE a.run = ?1 GROUP BY t.workflow)
 			SELECT coalesce(w.arrived_ns - lag(w.arrived_ns) OVER (ORDER BY w.arrived_ns, w.workflow), -1),
 			iif(w.state = 'done', coalesce(x.ran_ns, 0), 0)
 			FROM workflows w LEFT JOIN ran x ON x.workflow = w.workflow WHERE w.run = ?1
-			ORDER BY w.arrived_ns DESC, w.workflow DESC LIMIT ?2`, run, latest-len(out))
+			ORDER BY w.arrived_ns DESC, w.workflow DESC LIMIT ?2`, runs[i], latest-len(out))
 		out = append(out, jobs...)
-		return len(out) < latest, err
-	})
+	}
 	slices.Reverse(out)
 	return out, err
 }

@@ -516,7 +516,7 @@ func (p *projection) continued(b *planner.WorkflowContinued) error {
 	if of := p.flows[b.Of]; of != nil {
 		p.leave(of)
 	}
-	err := p.write(false) // its own rows first
+	err := p.write() // its own rows first
 	if err == nil {
 		err = p.out.exec(continueFlow, int64(b.Workflow), int64(b.Of))
 	}
@@ -573,21 +573,23 @@ func (p *projection) leave(f *flow) {
 	p.close(f, state, ended)
 }
 
-// write makes the rows say all that is known; those of a simulation all that has ended, unless all is asked for.
-func (p *projection) write(all bool) error {
+// all has the next write make rows of all that a simulation leaves, ended or not.
+func (p *projection) all() {
+	p.late = false
+	for _, a := range slices.Sorted(maps.Keys(p.attempts)) {
+		p.touchAttempt(p.attempts[a])
+	}
+	for _, f := range p.flows {
+		if f != nil {
+			p.touchFlow(f)
+		}
+	}
+}
+
+// write makes the rows say all that is known; those of a simulation all that has ended.
+func (p *projection) write() error {
 	if p.out == nil {
 		return nil
-	}
-	if all {
-		p.changedAttempts = p.changedAttempts[:0]
-		for _, a := range slices.Sorted(maps.Keys(p.attempts)) {
-			p.changedAttempts = append(p.changedAttempts, p.attempts[a])
-		}
-		for _, f := range p.flows {
-			if f != nil {
-				p.touchFlow(f)
-			}
-		}
 	}
 	for _, x := range p.changedAttempts {
 		if x.changed = false; x.exit != nil {
@@ -598,7 +600,7 @@ func (p *projection) write(all bool) error {
 		}
 	}
 	for _, f := range p.changedFlows {
-		if f.changed = false; p.late && !f.closed && !all {
+		if f.changed = false; p.late && !f.closed {
 			continue
 		}
 		if err := p.writeFlow(f); err != nil {

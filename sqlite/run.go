@@ -270,7 +270,7 @@ func (r *Run) Finish(_ context.Context, state State, exit int) error {
 		return r.db.transact(func() error {
 			if r.bulk == nil && over {
 				r.over()
-				if err := r.write(false); err != nil {
+				if err := r.write(); err != nil {
 					return err
 				}
 			}

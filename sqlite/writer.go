@@ -40,7 +40,7 @@ func (p *projection) append(b *executor.Batch, definitions [][]byte) error {
 			p.leave(f)
 		}
 	}
-	return p.write(false)
+	return p.write()
 }
 
 func (t *tables) addEvent(ev *planner.Event) error {
@@ -155,7 +155,8 @@ func (b *bulk) end(over bool) error {
 		if over {
 			b.over()
 		}
-		return b.write(true)
+		b.all()
+		return b.write()
 	})
 }
 
