@@ -158,7 +158,12 @@ func unpack(blob []byte, most int) ([]byte, error) {
 	return s2.Decode(nil, blob[1:])
 }
 
-func decodeAdmission(blob []byte) (*executor.Admission, error) {
+func decodeAdmission(blob []byte) (_ *executor.Admission, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("its definition is damaged: %w", err)
+		}
+	}()
 	text, err := unpack(blob, largestDefinition)
 	if err != nil {
 		return nil, err

@@ -189,7 +189,7 @@ func (db *DB) alone(s *Submitted) error {
 	for _, blob := range grown { // it came after others
 		a, err := decodeAdmission(blob)
 		if err != nil {
-			return fmt.Errorf("its definition is damaged: %w", err)
+			return err
 		}
 		a.Submission.Grows = nil
 		for i := range a.Arrived.Tasks {

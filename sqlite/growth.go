@@ -55,25 +55,6 @@ func (db *DB) growth(ctx context.Context, run int64, w planner.WorkflowID, first
 	return a, err
 }
 
-// withGrowths appends to a workflow, as it arrived, the tasks that were added to it.
-func (db *DB) withGrowths(ctx context.Context, run int64, a *executor.Admission) error {
-	w := int64(a.Spec.ID)
-	firsts, err := RowsOf[planner.TaskID](ctx, db, "SELECT first_task FROM growths WHERE run = ? AND "+
-		"workflow = ? ORDER BY first_task", run, w)
-	if err != nil || len(firsts) == 0 {
-		return err
-	}
-	m := newMerger(a)
-	for _, first := range firsts {
-		more, err := db.growth(ctx, run, a.Spec.ID, first)
-		if err != nil {
-			return err
-		}
-		m.merge(more)
-	}
-	return link(a)
-}
-
 // Rest returns the rest of a workflow of a run to which tasks were added, as a submission: the parts that came with the
 // given tasks, in their order, and the numbers of their tasks. Files that other tasks wrote are from outside.
 func (db *DB) Rest(ctx context.Context, run string, w planner.WorkflowID, tasks []planner.TaskID) (

@@ -96,12 +96,30 @@ func (db *DB) replay(ctx context.Context, id int64, run string, last uint64, eac
 }
 
 // admission reads a workflow as it was admitted, with all tasks that were added to it.
-func (db *DB) admission(ctx context.Context, run, workflow int64) (*executor.Admission, error) {
-	a, err := db.arrival(ctx, run, workflow)
-	if err == nil {
-		err = db.withGrowths(ctx, run, a)
+func (db *DB) admission(ctx context.Context, run, workflow int64) (whole *executor.Admission, err error) {
+	var m *merger // of one to which tasks were added
+	err = EachRow(ctx, db, func(blob *[]byte) error {
+		a, err := decodeAdmission(*blob)
+		switch {
+		case err != nil:
+			return err
+		case whole == nil:
+			whole = a
+			return nil
+		case m == nil:
+			m = newMerger(whole)
+		}
+		m.merge(a)
+		return nil
+	}, "SELECT definition FROM workflows WHERE run = ?1 AND workflow = ?2 UNION ALL SELECT definition FROM (SELECT "+
+		"definition FROM growths WHERE run = ?1 AND workflow = ?2 ORDER BY first_task)", run, workflow)
+	if err == nil && whole == nil {
+		err = db.wrap("read", sql.ErrNoRows) // it was removed meanwhile
 	}
-	return a, err
+	if err == nil && m != nil {
+		err = link(whole)
+	}
+	return whole, err
 }
 
 // arrival reads a workflow as it arrived.
@@ -115,11 +133,7 @@ func (db *DB) defined(ctx context.Context, query string, args ...any) (*executor
 	if err := db.one(ctx, query, args, &blob); err != nil {
 		return nil, err
 	}
-	a, err := decodeAdmission(blob)
-	if err != nil {
-		return nil, fmt.Errorf("its definition is damaged: %w", err)
-	}
-	return a, nil
+	return decodeAdmission(blob)
 }
 
 // Admissions gives the workflows of a run as they were admitted, in order, with all tasks that were added. The
