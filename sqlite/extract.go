@@ -12,20 +12,18 @@ import (
 )
 
 // NotArrivedError is of a submission that no run has any rows of: it waits, or was settled before it arrived.
-type NotArrivedError struct {
-	ID             int64
-	State, Message string
-}
+type NotArrivedError struct{ said string }
 
-func (e *NotArrivedError) Error() string {
-	switch {
-	case e.State == Accepted:
-		return fmt.Sprintf("submission %d has not arrived, so there is nothing of it yet: gantry queue says why", e.ID)
-	case e.Message == "":
-		return fmt.Sprintf("submission %d was %s before it arrived, so there is nothing of it", e.ID, e.State)
+func (e *NotArrivedError) Error() string { return e.said }
+
+func notArrived(s *Submitted) error {
+	said := fmt.Sprintf("submission %d was %s before it arrived, so there is nothing of it", s.ID, s.State)
+	if s.State == Accepted {
+		said = fmt.Sprintf("submission %d has not arrived, so there is nothing of it yet: gantry queue says why", s.ID)
+	} else if s.Message != "" {
+		said += ": " + s.Message
 	}
-	return fmt.Sprintf("submission %d was %s before it arrived, so there is nothing of it: %s", e.ID, e.State,
-		e.Message)
+	return &NotArrivedError{said}
 }
 
 // Extract returns a log with one submission alone, as a run of its own: the rows of its workflow, or of its one task.
@@ -34,7 +32,7 @@ func (e *NotArrivedError) Error() string {
 func (db *DB) Extract(ctx context.Context, id int64) (_ *DB, err error) {
 	s, err := db.Submitted(ctx, id)
 	if err == nil && s.Workflow == planner.None {
-		err = &NotArrivedError{ID: id, State: s.State, Message: s.Message}
+		err = notArrived(s)
 	}
 	if err != nil {
 		return nil, err

@@ -263,10 +263,12 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 		return nil, err
 	}
 	l := &lives[0]
-	if l.Waits, err = db.waitsOf(ctx, id, t); err != nil {
-		return nil, err
-	}
 	r := &reading{ctx: ctx, db: db, run: id}
+	into(r, &l.Waits, waitsOf, t)
+	for i := range l.Waits {
+		w := &l.Waits[i]
+		w.Holds, w.Held = len(w.Held), w.Held[:min(len(w.Held), 5)]
+	}
 	const relatives = `SELECT p.name, p.state, coalesce(n.name, ''), p.ended_ns, coalesce(a.outcome, '') FROM tasks p
 		LEFT JOIN nodes n ON n.run = p.run AND n.node = p.node LEFT JOIN attempts a ON a.run = p.run
 		AND a.attempt = p.attempt WHERE p.run = ?1 AND `
@@ -306,35 +308,19 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	return l, r.err
 }
 
-// waitsOf returns why a task waited, and the tasks that held the resources then.
-func (db *DB) waitsOf(ctx context.Context, id, t int64) ([]Waiting, error) {
-	all, err := RowsOf[Waiting](ctx, db, `SELECT w.since_ns, w.reason, coalesce(w.dim, ''), coalesce(n.name, ''),
-			w.until_ns FROM waits w LEFT JOIN nodes n ON n.run = w.run AND n.node = w.node
-		WHERE w.run = ?1 AND w.task = ?2 ORDER BY w.seq`, id, t)
-	if err != nil {
-		return nil, err
-	}
-	for i := range all {
-		w := &all[i]
-		if !WaitsForOthers(w.Reason) {
-			continue
-		}
-		from, to, err := db.latestAt(ctx, id, w.Since)
-		if err != nil {
-			return nil, err
-		}
-		if w.Held, err = RowsOf[string](ctx, db, `SELECT t.name FROM attempts a
-			JOIN tasks t ON t.run = a.run AND t.task = a.task
-			WHERE a.run = ?1 AND a.attempt BETWEEN ?3 AND ?4 AND a.queued_ns <= ?2
-				AND (a.ended_ns IS NULL OR a.ended_ns > ?2)
-			ORDER BY a.attempt`, id, int64(w.Since), from, to); err != nil {
-			return nil, err
-		}
-		w.Holds = len(w.Held)
-		w.Held = w.Held[:min(len(w.Held), 5)]
-	}
-	return all, nil
-}
+// waitsOf selects why task ?2 of run ?1 waited, and of a wait for others the tasks that were under way when it began.
+// Attempts are numbered in the order of their orders: the last one of those is near, and few are looked at before it.
+const waitsOf = `SELECT w.since_ns, w.reason, coalesce(w.dim, ''), coalesce(n.name, ''), w.until_ns,
+		CASE WHEN w.reason IN ('no-node-free', 'outranked') THEN (SELECT json_group_array(x.name) FROM (
+			SELECT t.name FROM (
+				SELECT coalesce((SELECT coalesce(o.value ->> 1, 0)
+					FROM events e CROSS JOIN json_each(e.body, '$.orders') o
+					WHERE e.run = ?1 AND e.seq <= w.seq AND e.kind = 9 AND o.value ->> 0 = 1
+					ORDER BY e.seq DESC, o.key DESC LIMIT 1), (SELECT max(attempt) FROM attempts WHERE run = ?1)) AS last)
+			CROSS JOIN attempts a ON a.run = ?1 AND a.attempt BETWEEN last - 100000 AND last AND
+				a.queued_ns <= w.since_ns AND (a.ended_ns IS NULL OR a.ended_ns > w.since_ns)
+			JOIN tasks t ON t.run = ?1 AND t.task = a.task ORDER BY a.attempt) x) END
+	FROM waits w LEFT JOIN nodes n ON n.run = w.run AND n.node = w.node WHERE w.run = ?1 AND w.task = ?2 ORDER BY w.seq`
 
 // WaitsForOthers reports whether other tasks, by the resources that they hold or get first, are the reason to wait.
 func WaitsForOthers(reason string) bool { return reason == "no-node-free" || reason == "outranked" }
@@ -358,23 +344,6 @@ func (db *DB) LastWait(ctx context.Context, run string, t planner.TaskID) (*Life
 		l.Waits = []Waiting{w}
 	}
 	return l, err
-}
-
-// mostLookedAt bounds the attempts among which those are looked for that were under way at an instant.
-const mostLookedAt = 100_000
-
-// latestAt returns the numbers of the latest attempts of a run at an instant: so many, or all of a shorter run.
-// Attempts are numbered in the order of time.
-func (db *DB) latestAt(ctx context.Context, run int64, at Span) (from, to int64, err error) {
-	const later = `coalesce((SELECT a.queued_ns > ?2 FROM attempts a WHERE a.run = ?1 AND a.attempt >= (low + high) / 2
-		AND a.queued_ns IS NOT NULL ORDER BY a.attempt LIMIT 1), 1)`
-	err = db.one(ctx, `WITH RECURSIVE half(low, high) AS (
-			SELECT iif(n < ?3, n, 0), iif(n < ?3, n, n + 1)
-			FROM (SELECT coalesce(max(attempt), 0) AS n FROM attempts WHERE run = ?1)
-			UNION ALL SELECT iif(`+later+`, low, (low + high) / 2 + 1), iif(`+later+`, (low + high) / 2, high)
-			FROM half WHERE low < high)
-		SELECT max(0, low - ?3), low FROM half WHERE low >= high`, []any{run, int64(at), mostLookedAt}, &from, &to)
-	return from, to, err
 }
 
 // maxTaskNames bounds TaskNames.
