@@ -330,7 +330,7 @@ func (db *DB) wrap(doing string, err error) error {
 
 // find returns the id and name of a run: by name, by a prefix that only one has, or the latest if name is "". of is to
 // be asked about it.
-func (db *DB) find(ctx context.Context, name string) (id int64, found string, err error) {
+func (db *DB) find(ctx context.Context, name string) (id int64, found string, _ error) {
 	if of, ok := db.aliases[name]; ok {
 		name = of
 	}
@@ -338,26 +338,19 @@ func (db *DB) find(ctx context.Context, name string) (id int64, found string, er
 		ID   int64
 		Name string
 	}
-	all, err := RowsOf[run](ctx, db, "SELECT id, name FROM runs ORDER BY id DESC")
+	like, err := RowsOf[run](ctx, db, "SELECT id, name FROM runs WHERE substr(name, 1, length(?1)) = ?1 "+
+		"ORDER BY name <> ?1, id DESC LIMIT 2", name)
 	if err != nil {
 		return 0, "", err
 	}
-	unknown, matches := &UnknownRunError{Name: name}, 0
-	for _, r := range all {
-		if r.Name == name {
-			return r.ID, r.Name, nil
-		}
-		if strings.HasPrefix(r.Name, name) {
-			if matches++; matches == 1 {
-				id, found = r.ID, r.Name
-			}
-		}
-		unknown.Known = append(unknown.Known, r.Name)
+	if len(like) == 1 || len(like) > 0 && (name == "" || like[0].Name == name) {
+		return like[0].ID, like[0].Name, nil
 	}
-	if matches == 1 || name == "" && matches > 0 {
-		return id, found, nil
+	known, err := RowsOf[string](ctx, db, "SELECT name FROM runs ORDER BY id DESC")
+	if err != nil {
+		return 0, "", err
 	}
-	return 0, "", unknown
+	return 0, "", &UnknownRunError{name, known}
 }
 
 // list joins the first n names.

@@ -316,7 +316,8 @@ const waitsOf = `SELECT w.since_ns, w.reason, coalesce(w.dim, ''), coalesce(n.na
 				SELECT coalesce((SELECT coalesce(o.value ->> 1, 0)
 					FROM events e CROSS JOIN json_each(e.body, '$.orders') o
 					WHERE e.run = ?1 AND e.seq <= w.seq AND e.kind = 9 AND o.value ->> 0 = 1
-					ORDER BY e.seq DESC, o.key DESC LIMIT 1), (SELECT max(attempt) FROM attempts WHERE run = ?1)) AS last)
+					ORDER BY e.seq DESC, o.key DESC LIMIT 1),
+					(SELECT max(attempt) FROM attempts WHERE run = ?1)) AS last)
 			CROSS JOIN attempts a ON a.run = ?1 AND a.attempt BETWEEN last - 100000 AND last AND
 				a.queued_ns <= w.since_ns AND (a.ended_ns IS NULL OR a.ended_ns > w.since_ns)
 			JOIN tasks t ON t.run = ?1 AND t.task = a.task ORDER BY a.attempt) x) END
