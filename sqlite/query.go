@@ -108,20 +108,12 @@ func RowOf[T any](ctx context.Context, db Asked, query string, args ...any) (row
 	return row, err
 }
 
-// column is a column with JSON for a variable; NULL is its zero value.
-type column struct{ to reflect.Value }
-
-// Scan implements sql.Scanner.
-func (c column) Scan(v any) error {
-	c.to.SetZero() // rows share no map or slice
-	return asJSON{c.to.Addr().Interface()}.Scan(v)
-}
-
-// asJSON is a column with JSON for a variable; NULL leaves that as it is.
+// asJSON is a column with JSON for a variable; NULL is its zero value.
 type asJSON struct{ to any }
 
 // Scan implements sql.Scanner.
 func (j asJSON) Scan(v any) error {
+	reflect.ValueOf(j.to).Elem().SetZero() // rows share no map or slice
 	switch text := v.(type) {
 	case string:
 		return json.Unmarshal([]byte(text), j.to)
@@ -161,7 +153,7 @@ func placesOf(v reflect.Value) (places []any) {
 	case t.Kind() == reflect.Map, t == reflect.TypeFor[json.RawMessage](),
 		t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8,
 		t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct:
-		return []any{column{v}}
+		return []any{asJSON{v.Addr().Interface()}}
 	case t.Kind() == reflect.Array:
 		for i := range v.Len() {
 			places = append(places, placesOf(v.Index(i))...)
