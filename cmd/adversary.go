@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -31,20 +33,25 @@ func adversaryCommand() *cli.Command {
 instance, so that POLICY has as many times the makespan of OTHER as possible, or another --metric. The same options
 and --cores always find the same instance. The same command continues a search that was interrupted.
 
+Containers repeat what is found: nodes have a speed of at most 1, each task takes --startup more, no schedule is longer
+than --longest, and the ratio changes by at most 5 % where containers start in half or twice the time and tasks run up
+to 5 % longer.
+
    gantry adversary cpp heft
    gantry adversary --metric slowdown --workflows 3 fdws fwp
    gantry adversary --metric lateness --workflows 4 fifo edf
 
 It writes the worst instance: PREFIX.json, a workflow, or with several workflows PREFIX-1.json and so on and
 PREFIX.yaml; PREFIX.cluster.yaml, which this host can be; and PREFIX.jsonl, the worst instance of each chain. The last
-lines are the commands that repeat both simulations; gantry run with the same options runs them in containers.
+lines are the commands that repeat both simulations. In containers: gantry run --estimator declared --ahead=false with
+the same options.
 
-Exit codes: 0 found, 2 wrong command line, 3 a policy cannot plan such instances, or PREFIX.jsonl has another search,
-4 the files cannot be written.`,
+Exit codes: 0 found, 2 wrong command line, 3 a policy cannot plan such instances, none is short enough, or PREFIX.jsonl
+has another search, 4 the files cannot be written.`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "metric", Value: string(adversary.Makespan), Usage: "`METRIC` to compare: " +
 				"makespan; slowdown (mean); or lateness (mean of 1 + time after the deadline / time to the deadline)"},
-			&cli.IntFlag{Name: "workflows", Value: 1, Usage: "number of workflows; they arrive within 30 s"},
+			&cli.IntFlag{Name: "workflows", Value: 1, Usage: "number of workflows; they arrive within 10 s"},
 			&cli.IntFlag{Name: "tasks", Value: 8, Usage: "most tasks of a workflow"},
 			&cli.IntFlag{Name: "nodes", Value: 3, Usage: "number of nodes, of one core each"},
 			&cli.IntFlag{Name: "tenants", Value: 1, Usage: "number of tenants of the workflows"},
@@ -52,6 +59,10 @@ Exit codes: 0 found, 2 wrong command line, 3 a policy cannot plan such instances
 				DefaultText: "those of this host, at most 2"},
 			&cli.StringFlag{Name: "errors", Value: "none", Usage: "policies plan with wrong estimates, by a " +
 				"`MODEL` of gantry simulate --errors"},
+			&cli.DurationFlag{Name: "startup", Value: 50 * time.Millisecond, Usage: "time that starting a container " +
+				"takes, for every task"},
+			&cli.DurationFlag{Name: "longest", Value: 45 * time.Second, Usage: "most time from the first arrival to " +
+				"the last end, for both policies"},
 			&cli.IntFlag{Name: "chains", Value: 8, Usage: "searches from different instances; more continue a search"},
 			&cli.IntFlag{Name: "steps", Value: 1000, Usage: "changes that a chain tries"},
 			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of all random choices"},
@@ -75,7 +86,8 @@ func readSearch(c *cli.Context) (*adversary.Search, error) {
 	}
 	s := &adversary.Search{A: c.Args().Get(0), B: c.Args().Get(1), Metric: adversary.Metric(c.String("metric")),
 		Workflows: c.Int("workflows"), Tasks: c.Int("tasks"), Nodes: c.Int("nodes"), Tenants: c.Int("tenants"),
-		Cores: c.Float64("cores"), Errors: c.String("errors"), Steps: c.Int("steps"), Seed: c.Uint64("seed")}
+		Cores: c.Float64("cores"), Errors: c.String("errors"), Steps: c.Int("steps"), Seed: c.Uint64("seed"),
+		Startup: c.Duration("startup"), Longest: c.Duration("longest")}
 	for _, name := range []string{s.A, s.B} {
 		if _, err := policy.Parse(name); err != nil {
 			return nil, exit.Usagef("adversary: %w", err)
@@ -90,8 +102,8 @@ func readSearch(c *cli.Context) (*adversary.Search, error) {
 	if !c.IsSet("cores") {
 		s.Cores = float64(min(2, runtime.NumCPU()))
 	}
-	if least := 0.1 * float64(s.Nodes); !(s.Cores >= least && s.Cores <= 1000) {
-		return nil, exit.Usagef("--cores %g: give a number from %g, a tenth for each node, to 1000", s.Cores, least)
+	if least := float64(s.Nodes) / 5; !(s.Cores >= least && s.Cores <= 1000) {
+		return nil, exit.Usagef("--cores %g: give a number from %g, a fifth for each node, to 1000", s.Cores, least)
 	}
 	if _, err := predict.ParseErrorModel(s.Errors); err != nil {
 		return nil, exit.Usagef("--errors: %w", err)
@@ -116,6 +128,9 @@ func searchAdversary(c *cli.Context, s *adversary.Search, prefix string, chains 
 	}
 	defer record.Close()
 	if err := s.Run(c.Context, chains, runtime.NumCPU(), record.Done(), record.Keep); err != nil {
+		if len(record.Found) == 0 { // the next search may have other options
+			os.Remove(prefix + ".jsonl")
+		}
 		return failed(err)
 	}
 	worst := record.Worst(chains)
@@ -130,8 +145,8 @@ func searchAdversary(c *cli.Context, s *adversary.Search, prefix string, chains 
 		if s.Errors != "none" {
 			more = fmt.Sprintf(" --errors %s", s.Errors)
 		}
-		fmt.Fprintf(c.App.Writer, "gantry simulate --policy '%s' --seed %d%s --host-model none --cluster '%s' '%s'\n",
-			name, s.Seed, more, files[0], files[1])
+		fmt.Fprintf(c.App.Writer, "gantry simulate --policy '%s' --seed %d%s --startup %s --host-model none --cluster "+
+			"'%s' '%s'\n", name, s.Seed, more, s.Startup, files[0], files[1])
 	}
 	return nil
 }

@@ -37,31 +37,40 @@ func TestTheWorstInstanceCanBeRepeated(t *testing.T) {
 			}
 		}
 		for i, want := range []float64{worst.A, worst.B} {
-			command := strings.Split(strings.Split(out, "\n")[2+i], " ")[1:]
-			for k := range command {
-				command[k] = strings.Trim(command[k], "'")
-			}
-			home := "--dir=" + filepath.Join(dir, fmt.Sprint(metric, i))
-			shown := expect(t, exitOK, nil, append([]string{command[0], "--json", home}, command[1:]...)...)
-			var got struct {
-				Makespan float64 `json:"makespan_s"`
-			}
-			if err := json.Unmarshal([]byte(shown), &got); err != nil {
-				t.Fatal(err)
-			}
-			if metric == "makespan" && fmt.Sprintf("%.3f", got.Makespan) != fmt.Sprintf("%.3f", want) {
-				t.Errorf("%v: makespan %v, want %v", command, got.Makespan, want)
+			command := strings.Split(out, "\n")[2+i]
+			got, shown := repeated(t, command)
+			if metric == "makespan" && fmt.Sprintf("%.3f", got) != fmt.Sprintf("%.3f", want) {
+				t.Errorf("%s: makespan %v, want %v", command, got, want)
 			}
 			if metric == "lateness" && !strings.Contains(shown, `"late":true`) && want > 1 {
-				t.Errorf("%v: nothing is late, want %v:\n%s", command, want, shown)
+				t.Errorf("%s: nothing is late, want %v:\n%s", command, want, shown)
 			}
 		}
 	}
 	expect(t, exitInput, []string{"another search"}, "adversary", "--steps=81", "-o",
 		filepath.Join(dir, "makespan"), "fifo", "edf")
+	short := filepath.Join(dir, "short")
+	expect(t, exitInput, []string{"none of 1000", "--longest"}, "adversary", "--longest=1s", "-o", short, "fifo", "edf")
+	if _, err := os.Stat(short + ".jsonl"); err == nil {
+		t.Error("a search that kept nothing stands in the way of the next")
+	}
 	for _, args := range [][]string{{"fifo"}, {"fifo", "best"}, {"--metric=speed", "fifo", "edf"},
 		{"--tasks=1", "fifo", "edf"}, {"--cores=0", "fifo", "edf"}, {"--tenants=2", "fifo", "edf"},
 		{"--errors=wrong", "fifo", "edf"}} {
 		expect(t, exitUsage, nil, append([]string{"adversary", "-o", filepath.Join(dir, "none")}, args...)...)
 	}
+}
+
+// repeated runs a command that a search printed, and returns the makespan and what it shows.
+func repeated(t *testing.T, command string) (makespan float64, shown string) {
+	t.Helper()
+	args := strings.Fields(strings.ReplaceAll(command, "'", ""))[1:]
+	shown = expect(t, exitOK, nil, append([]string{args[0], "--json", "--dir=" + t.TempDir()}, args[1:]...)...)
+	var got struct {
+		Makespan float64 `json:"makespan_s"`
+	}
+	if err := json.Unmarshal([]byte(shown), &got); err != nil {
+		t.Fatal(err)
+	}
+	return got.Makespan, shown
 }

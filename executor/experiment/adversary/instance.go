@@ -39,13 +39,14 @@ type Task struct {
 	Reads   []int64 `json:"reads"`
 }
 
-// Bounds of instances: those of small workflows on a workstation.
+// Bounds of instances: those of small workflows on a workstation. Tasks last long beside the start of a container, no
+// core of a host is faster than 1, and quotas below leastSpeed are not exact.
 const (
-	leastRuntime, mostRuntime     = 200, 20_000 // ms
-	leastFile, mostFile           = 1_000, 100_000_000
-	leastBandwidth, mostBandwidth = 1_000_000, 1_000_000_000
-	leastSpeed                    = 0.05
-	mostArrival                   = 30_000 // ms
+	leastRuntime, mostRuntime     = 1_000, 10_000 // ms
+	leastFile, mostFile           = 1_000, 10_000_000
+	leastBandwidth, mostBandwidth = 250_000, 100_000_000
+	leastSpeed, mostSpeed         = 0.2, 1
+	mostArrival, arrivalStep      = 10_000, 100 // ms: less than a step is sometimes at once
 	taskMemory                    = 16_000_000
 )
 
@@ -56,7 +57,7 @@ func between(r *rand.Rand, low, high float64) float64 { return low * math.Pow(hi
 func (s *Search) first(r *rand.Rand) *Instance {
 	x := &Instance{Bandwidth: int64(between(r, leastBandwidth, mostBandwidth))}
 	for range s.Nodes {
-		x.Speeds = append(x.Speeds, hundredths(s.Cores/float64(s.Nodes)*between(r, 0.3, 1)))
+		x.Speeds = append(x.Speeds, bounded(s.Cores/float64(s.Nodes)*between(r, 0.3, 1)))
 	}
 	for range s.Workflows {
 		f := Flow{}
@@ -66,13 +67,22 @@ func (s *Search) first(r *rand.Rand) *Instance {
 		}
 		x.Flows = append(x.Flows, f)
 	}
+	x.shift()
 	return x
+}
+
+// shift has the first workflow arrive at 0.
+func (x *Instance) shift() {
+	first := slices.MinFunc(x.Flows, func(a, b Flow) int { return cmp.Compare(a.Arrive, b.Arrive) }).Arrive
+	for i := range x.Flows {
+		x.Flows[i].Arrive -= first
+	}
 }
 
 // anew draws all of a workflow but its tasks.
 func (s *Search) anew(r *rand.Rand, f *Flow) {
 	if s.Workflows > 1 {
-		f.Arrive = r.Int64N(mostArrival)
+		f.Arrive = arrivalStep * r.Int64N(mostArrival/arrivalStep)
 	}
 	if s.Metric == Lateness {
 		f.Allowed = int64(between(r, leastRuntime, 10*mostRuntime))
@@ -82,8 +92,8 @@ func (s *Search) anew(r *rand.Rand, f *Flow) {
 	}
 }
 
-// hundredths rounds a speed, as files have it.
-func hundredths(x float64) float64 { return max(leastSpeed, math.Floor(x*100)/100) }
+// bounded is a speed within the bounds, in hundredths, as files have it.
+func bounded(x float64) float64 { return min(mostSpeed, max(leastSpeed, math.Floor(x*100)/100)) }
 
 // task draws task i of a workflow.
 func task(r *rand.Rand, i int) Task {
@@ -123,7 +133,7 @@ func (s *Search) changed(r *rand.Rand, x *Instance) *Instance {
 				rest -= speed
 			}
 		}
-		x.Speeds[n] = hundredths(between(r, leastSpeed, max(leastSpeed, rest)))
+		x.Speeds[n] = bounded(between(r, leastSpeed, max(leastSpeed, min(mostSpeed, rest))))
 	case 1:
 		x.Bandwidth = int64(between(r, leastBandwidth, mostBandwidth))
 	case 2: // another dependency, or one less
@@ -155,6 +165,7 @@ func (s *Search) changed(r *rand.Rand, x *Instance) *Instance {
 	default:
 		t.Runtime = int64(between(r, leastRuntime, mostRuntime))
 	}
+	x.shift()
 	return x
 }
 

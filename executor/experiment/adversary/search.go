@@ -19,6 +19,7 @@ import (
 	"gantry/planner"
 	"gantry/planner/policy"
 	"gantry/planner/predict"
+	"gantry/planner/seed"
 	"gantry/trace/scenario"
 )
 
@@ -46,6 +47,9 @@ type Search struct {
 	Errors    string  `json:"errors"`
 	Steps     int     `json:"steps"` // of a chain
 	Seed      uint64  `json:"seed"`
+
+	Startup time.Duration `json:"startup_ns"` // that starting a container takes
+	Longest time.Duration `json:"longest_ns"` // from the first arrival to the last end, under either policy
 }
 
 // Found is the worst instance of a chain, and the metric of both policies there.
@@ -54,6 +58,7 @@ type Found struct {
 	A        float64   `json:"a"`
 	B        float64   `json:"b"`
 	Instance *Instance `json:"instance"`
+	long     bool      // one of the schedules is too long
 }
 
 // Ratio is how many times as much A has as B.
@@ -65,19 +70,23 @@ const hot, cold = 0.3, 0.01
 // Chain anneals from a random instance. Its result depends on the search and the number of the chain alone.
 func (s *Search) Chain(ctx context.Context, chain int) (*Found, error) {
 	r := rand.New(rand.NewPCG(s.Seed, uint64(chain)))
-	now, err := s.at(ctx, s.first(r))
+	now, err := s.begin(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	best := now
 	for step := range s.Steps {
-		next, err := s.at(ctx, s.changed(r, now.Instance))
+		next, err := s.at(ctx, s.changed(r, now.Instance), asTold)
 		if err != nil {
 			return nil, err
 		}
 		temperature := hot * math.Pow(cold/hot, float64(step)/float64(s.Steps))
 		if gain := math.Log(next.Ratio() / now.Ratio()); gain >= 0 || r.Float64() < math.Exp(gain/temperature) {
-			now = next
+			if holds, err := s.holds(ctx, next); err != nil {
+				return nil, err
+			} else if holds {
+				now = next
+			}
 		}
 		if now.Ratio() > best.Ratio() {
 			best = now
@@ -87,44 +96,92 @@ func (s *Search) Chain(ctx context.Context, chain int) (*Found, error) {
 	return best, nil
 }
 
-// at measures both policies on an instance.
-func (s *Search) at(ctx context.Context, x *Instance) (*Found, error) {
-	f := &Found{Instance: x}
-	var err error
-	if f.A, err = s.measure(ctx, s.A, x); err == nil {
-		f.B, err = s.measure(ctx, s.B, x)
+// draws is how many random instances a chain tries to begin with.
+const draws = 1000
+
+// begin is a random instance that holds.
+func (s *Search) begin(ctx context.Context, r *rand.Rand) (*Found, error) {
+	for range draws {
+		f, err := s.at(ctx, s.first(r), asTold)
+		if err != nil {
+			return nil, err
+		}
+		if holds, err := s.holds(ctx, f); holds || err != nil {
+			return f, err
+		}
 	}
-	return f, err
+	return nil, fmt.Errorf("none of %d random instances ends within %s with a steady ratio: raise --longest, or lower "+
+		"--tasks or --workflows", draws, s.Longest)
 }
 
-// measure simulates an instance under a policy.
-func (s *Search) measure(ctx context.Context, spec string, x *Instance) (float64, error) {
+// A host differs a little from its simulation. In these worlds containers start faster or slower, by a factor of
+// Startup, and each task runs longer, by another part of at most longer. A ratio that changes there by more than steady
+// hangs on some instant, and no host repeats it. The first world is asTold.
+var worlds = []float64{1, 0.5, 1, 2}
+
+const (
+	asTold         = 0
+	longer, steady = 0.05, 0.05
+)
+
+// holds reports whether an instance counts: neither schedule is too long, and its ratio is steady in all worlds.
+func (s *Search) holds(ctx context.Context, f *Found) (bool, error) {
+	for world := asTold + 1; !f.long && world < len(worlds); world++ {
+		other, err := s.at(ctx, f.Instance, world)
+		if err != nil || math.Abs(other.Ratio()/f.Ratio()-1) > steady {
+			return false, err
+		}
+	}
+	return !f.long, nil
+}
+
+// at measures both policies on an instance in a world.
+func (s *Search) at(ctx context.Context, x *Instance, world int) (*Found, error) {
+	f := &Found{Instance: x}
+	values := []*float64{&f.A, &f.B}
+	for i, spec := range []string{s.A, s.B} {
+		c, err := s.simulate(ctx, spec, x, world)
+		if err != nil {
+			return nil, fmt.Errorf("policy %s: %w", spec, err)
+		}
+		*values[i] = s.Metric.of(c)
+		f.long = f.long || Makespan.of(c) > s.Longest.Seconds()
+	}
+	return f, nil
+}
+
+// simulate simulates an instance under a policy.
+func (s *Search) simulate(ctx context.Context, spec string, x *Instance, world int) (*metrics.Collector, error) {
 	p, err := executor.PlatformOf(x.Cluster())
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	pol, err := policy.Parse(spec)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	model, err := predict.ParseErrorModel(cmp.Or(s.Errors, "none"))
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	model.Seed = s.Seed
 	admit := &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Preempt: scenario.DefaultPreempt()}
-	est := estimate.Make(predict.Spec{}, 0, model, nil, admit).Estimator
+	est := estimate.Make(predict.Spec{}, s.Startup, model, nil, admit).Estimator
 	collector := metrics.NewCollector(p)
+	cfg := sim.Config{Platform: p, Startup: time.Duration(float64(s.Startup) * worlds[world])}
+	if world != asTold {
+		cfg.Actual = func(t planner.TaskID, run time.Duration) time.Duration {
+			part := seed.Fraction(seed.Mix(seed.Repetition(s.Seed, world) + uint64(t)))
+			return run + time.Duration(longer*part*float64(run))
+		}
+	}
 	e := &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, est, s.Seed),
-		Runtime: sim.New(sim.Config{Platform: p}), Admit: admit, Arrivals: x.submissions(), Watch: collector.Watch}
+		Runtime: sim.New(cfg), Admit: admit, Arrivals: x.submissions(), Watch: collector.Watch}
 	res, err := e.Run(ctx)
 	if err == nil {
 		err = errors.Join(res.Refused...)
 	}
-	if err != nil {
-		return 0, fmt.Errorf("policy %s: %w", spec, err)
-	}
-	return s.Metric.of(collector), nil
+	return collector, err
 }
 
 // of takes the metric of a run.

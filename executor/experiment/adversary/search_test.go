@@ -5,20 +5,27 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/enginetest"
 	"gantry/executor/experiment/adversary"
+	"gantry/executor/experiment/metrics"
+	"gantry/executor/sim"
+	"gantry/planner"
+	"gantry/planner/predict"
 	"gantry/trace"
 	"gantry/trace/scenario"
 )
 
 func search(metric adversary.Metric, a, b string, workflows int) *adversary.Search {
 	return &adversary.Search{A: a, B: b, Metric: metric, Workflows: workflows, Tasks: 6, Nodes: 3, Cores: 2, Steps: 60,
-		Seed: 5, Tenants: workflows}
+		Seed: 5, Tenants: workflows, Startup: 50 * time.Millisecond, Longest: time.Minute}
 }
 
 // A chain gets worse than where it began, stays within the bounds, and is the same each time.
@@ -48,10 +55,64 @@ func TestChainsFindInstances(t *testing.T) {
 		for _, speed := range f.Instance.Speeds {
 			sum += speed
 		}
-		if sum > s.Cores || len(f.Instance.Flows) != s.Workflows {
+		if sum > s.Cores || slices.Max(f.Instance.Speeds) > 1 || len(f.Instance.Flows) != s.Workflows {
 			t.Errorf("speeds %v, %d workflows", f.Instance.Speeds, len(f.Instance.Flows))
 		}
 	}
+}
+
+// Ratios stay where containers start in half or twice the time, and tasks run up to 5 % longer.
+func TestRatiosAreSteady(t *testing.T) {
+	moved := 0
+	for n := range 12 {
+		s := search(adversary.Slowdown, "heft", "cpp", 3)
+		f, err := s.Chain(t.Context(), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slowdown(t, s, f.Instance, s.A, 1, 0); math.Abs(got/f.A-1) > 1e-6 {
+			t.Fatalf("the mean slowdown is %v, want %v", got, f.A)
+		}
+		for k := range 4 {
+			factor, part := 0.5*float64(k+1), 0.618*float64(k+1)
+			ratio := slowdown(t, s, f.Instance, s.A, factor, part) / slowdown(t, s, f.Instance, s.B, factor, part)
+			if math.Abs(ratio/f.Ratio()-1) > 0.1 {
+				moved++
+			}
+		}
+	}
+	if t.Logf("%d of 48 ratios move", moved); moved > 4 {
+		t.Errorf("%d of 48 ratios move by more than 10 %%", moved)
+	}
+}
+
+// slowdown is the mean one where starts take factor times as long and tasks run longer, by parts that follow from part.
+func slowdown(t *testing.T, s *adversary.Search, x *adversary.Instance, policy string, factor, part float64) float64 {
+	t.Helper()
+	p, err := executor.PlatformOf(x.Cluster())
+	if err != nil {
+		t.Fatal(err)
+	}
+	subs := []executor.Submission{}
+	for i, flow := range x.Flows {
+		w := x.Workflow(i)
+		subs = append(subs, executor.Submission{ID: int64(i + 1), Name: w.Name, Workflow: w, Tenant: flow.Tenant,
+			At: planner.Time(flow.Arrive * 1e6)})
+	}
+	slices.SortStableFunc(subs, func(a, b executor.Submission) int { return int(a.At - b.At) })
+	e := enginetest.With(t, p, enginetest.Policy(t, policy), &predict.Declared{Startup: s.Startup}, subs...)
+	e.Runtime = sim.New(sim.Config{Platform: p, Startup: time.Duration(factor * float64(s.Startup)),
+		Actual: func(t planner.TaskID, run time.Duration) time.Duration {
+			_, x := math.Modf(part * float64(t+1))
+			return run + time.Duration(0.05*x*float64(run))
+		}})
+	c, sum := metrics.NewCollector(p), 0.0
+	e.Watch = c.Watch
+	enginetest.Run(t, e)
+	for i := range c.Workflows() {
+		sum += c.Workflows()[i].Slowdown()
+	}
+	return sum / float64(len(subs))
 }
 
 // Files say exactly the instance that was measured.
