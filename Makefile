@@ -127,7 +127,7 @@ install: build ## both binaries, manual pages and completions below PREFIX (/usr
 uninstall: ## remove what make install installs
 	@scripts/install --remove
 
-images: setup build ## the images of the examples with real tools (gantry builds the emulator's by itself)
+images: setup build ## the images of the examples with real tools
 	@$(BUILD_IMAGE) gantry/busybox busybox-static
 	@$(BUILD_IMAGE) gantry/montage montage mawk && $(BUILD_IMAGE) gantry/variants bwa samtools bcftools mawk && \
 		$(BUILD_IMAGE) gantry/nextflow bash coreutils procps || \

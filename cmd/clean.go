@@ -24,16 +24,14 @@ With --files it also deletes the files of runs that have ended, but for their re
 output of tasks, and the copies of all inputs and outputs. With --keep-reuse it leaves the files that gantry run --reuse
 and gantry resume --with need: inputs and outputs stay, work directories go.
 
-With --images it also removes the images of other builds of the task emulator, and those unpacked images (gantry
-images) that no run needs: none that runs, or that can continue. Use it while no other checkout of gantry runs
-workflows: its runs may need the emulator's.
+With --images it also removes those unpacked images (gantry images) that no run needs: none that runs, or that can
+continue.
 
 Leftovers of other runtimes are removed where Docker, or an OCI runtime, cannot be used.
 
 Exit codes: 0 cleaned, 2 wrong command line, 3 no such run, 4 a runtime that runs of the log need is not usable here.`,
 		Flags: []cli.Flag{dirFlag(),
-			&cli.BoolFlag{Name: "images", Usage: "also remove images of other builds of the task emulator that no " +
-				"container uses, and unpacked images that no run needs"},
+			&cli.BoolFlag{Name: "images", Usage: "also remove unpacked images that no run needs"},
 			&cli.BoolFlag{Name: "files", Usage: "also delete files of runs that have ended, but for their results"},
 			&cli.BoolFlag{Name: "keep-reuse", Usage: "with --files: keep the inputs and outputs that --reuse needs"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
@@ -58,9 +56,6 @@ func clean(c *cli.Context) error {
 }
 
 func printCleaning(c *cli.Context, d *session.Cleaning) {
-	if d.NoEngine != nil { // most often there is none, and nothing to clean
-		fmt.Fprintf(c.App.ErrWriter, "gantry clean: no images of a Docker Engine are cleaned: %v\n", d.NoEngine)
-	}
 	out := c.App.Writer
 	if c.Bool("json") {
 		term.PrintJSON(out, map[string]any{"files_of": orEmpty(d.Files), "freed_bytes": d.Freed,

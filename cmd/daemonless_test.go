@@ -148,10 +148,7 @@ func TestCleanDoesWhatItCan(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv(image.DirEnv, filepath.Join(home, "images"))
 	expect(t, exitOK, nil, "clean", "--dir", home)
-	if code, _, said := invoke(t, "clean", "--images", "--dir", home); code != exitOK ||
-		!strings.Contains(said, "no images of a Docker Engine are cleaned") {
-		t.Errorf("exit code %d\n%s", code, said)
-	}
+	expect(t, exitOK, nil, "clean", "--images", "--dir", home)
 	t.Setenv(oci.RuntimeEnv, "/no/such/crun")
 	expect(t, exitHost, []string{"no runtime is usable"}, "clean", "--dir", home)
 }

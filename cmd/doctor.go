@@ -49,8 +49,7 @@ not enforced).`,
 				return err
 			}
 			facts, err := container.Probe(c.Context, func(runDir string) (container.Engine, error) {
-				return row.Engine(c.Context, session.EngineWants{Dirs: []string{runDir}, Binary: binary,
-					Emulated: true})
+				return row.Engine(c.Context, session.EngineWants{Dirs: []string{runDir}, Binary: binary})
 			}, homeOf(c), binary)
 			if row.Facts != nil {
 				facts = append(facts, row.Facts(c.Context)...)

@@ -30,7 +30,6 @@ func slurmNodeCommand() *cli.Command {
 		Description: `With --report it describes the node. Otherwise it runs a container as gantry
 has described it in the directory of the run.`,
 		Flags: []cli.Flag{&cli.StringFlag{Name: "runtime", Usage: "whose containers, `NAME`"},
-			&cli.BoolFlag{Name: "emulated", Usage: "the task emulator is needed"},
 			&cli.StringFlag{Name: "step", Usage: "`NAME` of this job step"},
 			&cli.BoolFlag{Name: "bundle", Usage: "run the containers that standard input names, too"},
 			&cli.StringFlag{Name: "report", Usage: "describe the node in `FILE`"},
@@ -91,7 +90,7 @@ func runNode(c *cli.Context) error {
 	signal.Notify(stop, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 	signal.Ignore(unix.SIGPIPE)
 	dir := filepath.Join(node.Steps(c.Args().Get(0)), c.String("step"))
-	w := session.EngineWants{Dirs: []string{dir}, Emulated: c.Bool("emulated")}
+	w := session.EngineWants{Dirs: []string{dir}}
 	if c.Bool("clear") {
 		node.DropSecrets(c.Args().Get(0), c.String("step"))
 		e, _, err := nodeEngine(c, c.String("runtime"), w)
@@ -136,7 +135,7 @@ func checkNode(c *cli.Context) error {
 	var why []string
 	path := c.String("report")
 	for _, name := range wanted {
-		w := session.EngineWants{Dirs: []string{filepath.Dir(path)}, Emulated: c.Bool("emulated")}
+		w := session.EngineWants{Dirs: []string{filepath.Dir(path)}}
 		e, tree, err := nodeEngine(c, name, w)
 		if err != nil {
 			why = append(why, err.Error())

@@ -79,7 +79,7 @@ type Host struct {
 // Spec says how a container is to be.
 type Spec struct {
 	Name    string
-	Image   string // "": the program is the task emulator, and there is nothing else
+	Image   string // "": an empty one, as the program is mounted
 	Args    []string
 	Env     []string // after that of the image
 	Dir     string   // working directory

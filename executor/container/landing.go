@@ -20,7 +20,7 @@ type Look func(path string) (link string, found bool, err error)
 // Reserved reports whether a path of a container is gantry's own: no mount goes there through a link, and an engine
 // that can makes the mounts there after all others.
 func Reserved(path string) bool {
-	return Inside(path, controlTop) || Inside(path, Launcher) || Inside(path, TaskProgram)
+	return Inside(path, controlTop) || Inside(path, Launcher)
 }
 
 // Inside reports whether path is dir, or in it.

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// Launcher is where the emulator's binary appears in the containers of real tasks: it opens the files that standard
-	// input, output and error are redirected to, byte for byte, and becomes the task's program.
+	// Launcher is where the emulator's binary appears in containers: it opens the files that standard input, output and
+	// error are redirected to, byte for byte, and starts the program of the task, which may be the emulator.
 	Launcher = "/.gantry-task"
 	// controlTop is a directory that only the launcher can enter, controlDir the attempt's control directory in it.
 	controlTop = "/.gantry"
@@ -31,8 +31,6 @@ const (
 	// Files of standard output and error that no task declared: only of these no more than a bound is kept. The
 	// launcher knows them, too.
 	undeclaredOut, undeclaredErr = ".command.out", ".command.err"
-	// TaskProgram is where the emulator lies in containers of emulated tasks.
-	TaskProgram = "/gantry-task"
 	// minMemory is the least memory limit that the Docker Engine takes; it holds for all engines.
 	minMemory = 6 << 20
 	// taskPeriod is short, so that the quota of a slow node bites in tasks of some ten milliseconds, too.
@@ -101,8 +99,9 @@ func (a *place) configure() {
 	if os.Geteuid() != 0 {
 		s.Tmpfs[controlTop] = "rw,nosuid,nodev,noexec,size=4k,mode=0700"
 	}
+	s.Mounts = append(s.Mounts, Mount{Source: r.cfg.TaskBinary, Target: Launcher, ReadOnly: true})
 	if t.Emulated() {
-		s.Image, s.Args = "", append([]string{TaskProgram}, a.launchArgs("", "", "", TaskProgram, specFile)...)
+		s.Image, s.Args = "", a.launchArgs("", "", "", Launcher, specFile)
 	} else {
 		s.Args = a.programArgs()
 		for _, m := range r.secretMounts() { // the submission's own come first
@@ -110,7 +109,6 @@ func (a *place) configure() {
 				s.Mounts = append(s.Mounts, m)
 			}
 		}
-		s.Mounts = append(s.Mounts, Mount{Source: r.cfg.TaskBinary, Target: Launcher, ReadOnly: true})
 	}
 
 	hold, l := a.l.Hold, &s.Limits
@@ -231,14 +229,13 @@ func (a *place) user() string {
 // programArgs are the launcher of a program, and its arguments.
 func (a *place) programArgs() []string {
 	t := a.l.Spec
-	return append([]string{Launcher}, a.launchArgs(t.Stdin, cmp.Or(t.Stdout, undeclaredOut),
-		cmp.Or(t.Stderr, undeclaredErr), a.argv()...)...)
+	return a.launchArgs(t.Stdin, cmp.Or(t.Stdout, undeclaredOut), cmp.Or(t.Stderr, undeclaredErr), a.argv()...)
 }
 
-// launchArgs are the arguments of the launcher.
+// launchArgs are the launcher and its arguments.
 func (a *place) launchArgs(stdin, stdout, stderr string, argv ...string) []string {
-	return append([]string{"launch", controlDir, a.user(), strconv.FormatInt(a.r.cfg.MaxOutput, 10), stdin, stdout,
-		stderr}, argv...)
+	return append([]string{Launcher, "launch", controlDir, a.user(), strconv.FormatInt(a.r.cfg.MaxOutput, 10), stdin,
+		stdout, stderr}, argv...)
 }
 
 const specFile = ".command.json"
@@ -263,7 +260,7 @@ func Script(t *executor.TaskSpec) string {
 	argv := t.Command
 	switch {
 	case t.Emulated():
-		argv = []string{TaskProgram, specFile}
+		argv = []string{Launcher, specFile}
 	case t.Expand:
 		return "#!/bin/sh\nexec " + executor.Quote(t.Command[:1]) + " " + t.Command[1] + "\n"
 	case t.Shell:

@@ -318,7 +318,7 @@ func (f *field) newRun(t *testing.T, name string, round int64) *run {
 
 func (f *field) undisturbed(t *testing.T) {
 	t.Helper()
-	for range 2 { // the first builds the emulator's image
+	for range 2 { // the first makes the empty image
 		r := f.newRun(t, "undisturbed", 0)
 		began := time.Now()
 		if code, out := r.gantry("run", r.args...).wait(t); code != 0 {

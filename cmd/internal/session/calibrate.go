@@ -137,7 +137,7 @@ func measureHost(ctx context.Context, s *Session, host hostmodel.Host, with Cali
 	lab.Commit = func(ctx context.Context) error {
 		return scratch.KeepHostModel(ctx, &sqlite.HostModel{Created: time.Now(), Model: make([]byte, 2000)})
 	}
-	rt, err := s.openRuntime(ctx, opening{origin: time.Now(), emulated: true, milestone: lab.Mark})
+	rt, err := s.openRuntime(ctx, opening{origin: time.Now(), milestone: lab.Mark})
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 
 	"gantry/cmd/internal/exit"
 	"gantry/executor/container"
-	"gantry/executor/container/docker"
 	"gantry/sqlite"
 )
 
@@ -20,7 +19,6 @@ type Cleaning struct {
 	container.Cleaned
 	Files, Images []string // runs whose files were deleted; removed images
 	Freed         int64    // bytes
-	NoEngine      error    // why no images of a Docker Engine were removed
 }
 
 // None reports whether nothing was found.
@@ -58,7 +56,8 @@ func Clean(ctx context.Context, home, run string, more CleanMore) (*Cleaning, er
 	}
 	c.Containers = append(c.Containers, shells...)
 	if more.Images {
-		if err := c.images(ctx); err != nil {
+		stored, bytes, err := RemoveStored(ctx)
+		if c.Images, c.Freed = stored, c.Freed+bytes; err != nil {
 			return nil, exit.With(exit.Host, err)
 		}
 	}
@@ -74,19 +73,6 @@ func Clean(ctx context.Context, home, run string, more CleanMore) (*Cleaning, er
 		return c, exit.Hostf("the rest is cleaned: %w", partly)
 	}
 	return c, nil
-}
-
-// images removes images that nothing needs.
-func (c *Cleaning) images(ctx context.Context) (err error) {
-	if c.Images, err = docker.RemoveTaskImages(ctx, ""); err != nil {
-		if !errors.Is(err, container.ErrUnusable) {
-			return err
-		}
-		c.NoEngine = err
-	}
-	stored, bytes, err := RemoveStored(ctx)
-	c.Images, c.Freed = append(c.Images, stored...), c.Freed+bytes
-	return err
 }
 
 // leftovers removes those of runs by every runtime that is usable here. An unusable one is an error if no other is

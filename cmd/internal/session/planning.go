@@ -161,7 +161,6 @@ type work struct {
 	Engine      *executor.Engine
 	subs        []executor.Submission
 	tasks       int
-	emulated    bool // a task is
 	facts       Facts
 	wanted      map[string]bool // images of programs that are still to run
 	repetitions int             // streams of the workload file; this run is one of them
@@ -210,8 +209,7 @@ func (w *work) checkOne(p *Planning, adm *executor.Admitter, kept *executor.Subm
 	if err := adm.Check(&sub); err != nil {
 		return exit.With(exit.Input, err)
 	}
-	emulated, noImage := adm.Emulated(&sub)
-	w.emulated = w.emulated || emulated > 0
+	_, noImage := adm.Emulated(&sub)
 	if !continues {
 		if err := Runnable(p.Set, &sub, noImage); err != nil {
 			return err

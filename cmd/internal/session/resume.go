@@ -90,7 +90,7 @@ func (s *Session) resume(ctx context.Context, corrected []correction) error {
 		}
 	}
 	if s.opts.Server != nil {
-		s.Started, s.emulated = info.Started, true
+		s.Started = info.Started
 		err = s.opts.Server.Restore(ctx, s)
 	} else {
 		err = s.check(&s.Planning, s.Engine.Arrivals, true)
@@ -107,7 +107,7 @@ func (s *Session) resume(ctx context.Context, corrected []correction) error {
 	now := time.Now()
 	s.Started = info.Started
 	at := max(v.Now()+1, planner.Time(now.Sub(info.Started)))
-	return s.launch(ctx, opening{origin: now, offset: at, emulated: s.emulated}, func(ctx context.Context) error {
+	return s.launch(ctx, opening{origin: now, offset: at}, func(ctx context.Context) error {
 		return s.takeUp(ctx, corrected, at)
 	})
 }
@@ -152,7 +152,6 @@ func (s *Session) readBack(ctx context.Context) (images map[string][]planner.Tas
 				if s.opts.Server == nil && t.Image != "" {
 					images[t.Image] = append(images[t.Image], a.Arrived.Tasks[i].ID)
 				}
-				s.emulated = s.emulated || len(t.Command) == 0
 			}
 		}
 		if err := s.Engine.Replay(b); err != nil {
@@ -192,7 +191,6 @@ func (s *Session) Open(ctx context.Context, run string, kept func() error) (err 
 		if err := s.makePlatform(); err != nil {
 			return err
 		}
-		s.emulated = true
 		if s.Engine, err = s.Assemble(ctx); err != nil {
 			return err
 		}

@@ -30,9 +30,8 @@ import (
 
 // opening has the arguments for opening a runtime of a run.
 type opening struct {
-	origin   time.Time // wall clock at offset
-	offset   planner.Time
-	emulated bool // a task is emulated
+	origin time.Time // wall clock at offset
+	offset planner.Time
 	// milestone receives the milestones of attempts, if it is set and the runtime has containers.
 	milestone func(planner.AttemptID, executor.Milestone)
 }
@@ -70,28 +69,17 @@ type openEngine func(ctx context.Context, w EngineWants) (container.Engine, erro
 
 // EngineWants has the arguments for opening an engine of containers.
 type EngineWants struct {
-	Dirs     []string // of runs
-	Binary   string   // the task emulator; "" if nothing is started
-	Emulated bool     // a task is emulated
-	Store    *image.Store
+	Dirs   []string // of runs
+	Binary string   // the task emulator; "" if nothing is started
+	Store  *image.Store
 }
 
 func dockerEngine(ctx context.Context, w EngineWants) (container.Engine, error) {
-	e, err := docker.Open(ctx, "", w.Binary, 0)
-	if err != nil {
-		return nil, err
-	}
-	if w.Emulated {
-		if _, err := e.TaskImage(ctx); err != nil {
-			e.Close()
-			return nil, err
-		}
-	}
-	return e, nil
+	return docker.Open(ctx, "", w.Binary, 0)
 }
 
 func ociEngine(_ context.Context, w EngineWants) (container.Engine, error) {
-	cfg := oci.Config{Dirs: w.Dirs, TaskBinary: w.Binary}
+	cfg := oci.Config{Dirs: w.Dirs}
 	if w.Store != nil {
 		cfg.Images = w.Store
 	}
@@ -291,7 +279,7 @@ func newContainers(ctx context.Context, s *Session, o opening, open openEngine) 
 		return nil, err
 	}
 	cfg.TaskBinary = binary
-	engine, err := open(ctx, EngineWants{[]string{s.Dir}, binary, o.emulated, s.store})
+	engine, err := open(ctx, EngineWants{[]string{s.Dir}, binary, s.store})
 	if err != nil {
 		return nil, exit.With(exit.Host, err)
 	}

@@ -135,7 +135,7 @@ func (s *Session) start(ctx context.Context, mode sqlite.Mode) (err error) {
 	}
 	s.Engine.Arrivals = s.subs
 	s.Engine.Faults = executor.NewFaults(s.Set.Faults, s.Set.TimeScale, s.Set.draws(), s.Platform)
-	return s.launch(ctx, opening{origin: s.Started, emulated: s.emulated}, s.care)
+	return s.launch(ctx, opening{origin: s.Started}, s.care)
 }
 
 // launch opens the runtime of a run, lets it get ready, and drives it.

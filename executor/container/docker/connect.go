@@ -106,14 +106,10 @@ type Engine struct {
 
 	declared sync.Map // volumes of images, map[string]struct{} by the image
 	files    sync.Map // of images, *sync.Map by the image: file by the path
-
-	mu    sync.Mutex
-	image string // of the emulator; "" until it is needed
 }
 
 // Open connects with the Docker Engine at host; "" is as the environment of the Docker client says. TaskBinary is the
-// task emulator, whose image is built if it is needed. Patience is how long the engine may take to answer; 0:
-// container.DefaultPatience.
+// task emulator. Patience is how long the engine may take to answer; 0: container.DefaultPatience.
 func Open(ctx context.Context, host, taskBinary string, patience time.Duration) (*Engine, error) {
 	if patience == 0 {
 		patience = container.DefaultPatience

@@ -25,14 +25,12 @@ import (
 	"gantry/executor/container/evidence"
 )
 
-// Create makes a container, in place of one that was made by a request whose answer was lost. The emulator's image may
-// have been removed by somebody, as by gantry clean: it is built again.
+// Create makes a container, in place of one that was made by a request whose answer was lost. The empty image is made
+// when it is not there, as somebody may remove it.
 func (e *Engine) Create(ctx context.Context, s *container.Spec) (id string, err error) {
 	emulated := s.Image == ""
 	if emulated {
-		if s.Image, err = e.TaskImage(ctx); err != nil {
-			return "", err
-		}
+		s.Image = EmptyImage
 	}
 	config, host := configure(s)
 	host.Runtime = e.runtime
@@ -49,7 +47,7 @@ func (e *Engine) Create(ctx context.Context, s *container.Spec) (id string, err 
 		c, err = e.cli.ContainerCreate(ctx, config, host, nil, nil, s.Name)
 	}
 	if errdefs.IsNotFound(err) && emulated {
-		if config.Image, err = EnsureTaskImage(ctx, e.cli, e.taskBinary); err == nil {
+		if err = EnsureEmptyImage(ctx, e.cli); err == nil {
 			c, err = e.cli.ContainerCreate(ctx, config, host, nil, nil, s.Name)
 		}
 	}

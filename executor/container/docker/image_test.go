@@ -17,7 +17,6 @@ import (
 	"gantry/executor/container"
 	"gantry/executor/container/docker"
 	"gantry/executor/container/fetch"
-	"gantry/planner"
 )
 
 // shelf is an engine with nothing but images.
@@ -49,75 +48,20 @@ func (s *shelf) ImageImport(_ context.Context, src image.ImportSource, ref strin
 	return io.NopCloser(strings.NewReader(s.answer)), nil
 }
 
-// copied makes a task emulator of other bytes.
-func copied(t *testing.T, more string) string {
-	t.Helper()
-	binary, err := taskBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err := os.ReadFile(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "gantry-task")
-	if err := os.WriteFile(path, append(program, more...), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-func TestTaskImageIsBuiltOncePerBinary(t *testing.T) {
+func TestTheEmptyImageIsMadeOnce(t *testing.T) {
 	t.Parallel()
-	ctx, s := context.Background(), &shelf{refs: map[string]bool{}, answer: `{"status":"sha256:1"}`}
-	one, two := copied(t, "one"), copied(t, "two")
-	first, err := docker.EnsureTaskImage(ctx, s, one)
-	if err != nil {
-		t.Fatal(err)
+	s := &shelf{refs: map[string]bool{}, answer: `{"status":"sha256:1"}`}
+	for range 2 {
+		if err := docker.EnsureEmptyImage(t.Context(), s); err != nil || s.imports != 1 {
+			t.Errorf("%d imports, %v", s.imports, err)
+		}
 	}
-	again, err := docker.EnsureTaskImage(ctx, s, one)
-	if err != nil || again != first || s.imports != 1 {
-		t.Errorf("second time: %s after %s, %d imports, %v", again, first, s.imports, err)
-	}
-	other, err := docker.EnsureTaskImage(ctx, s, two)
-	if err != nil || other == first || s.imports != 2 {
-		t.Errorf("another binary: %s after %s, %d imports, %v", other, first, s.imports, err)
-	}
-	if !strings.HasPrefix(first, "gantry/task:") || len(first) != len("gantry/task:")+12 {
-		t.Errorf("reference %s", first)
-	}
-}
-
-func TestTaskImageErrorsSayWhatIsWrong(t *testing.T) {
-	t.Parallel()
-	script := filepath.Join(t.TempDir(), "script")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	program := copied(t, "")
-	shared, err := exec.LookPath("sh")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		name, binary string
-		engine       *shelf
-		says         string
-	}{
-		{"no binary", "/nonexistent", &shelf{}, "no such file"},
-		{"a script", script, &shelf{}, "not a Linux program"},
-		{"a program with shared libraries", shared, &shelf{}, "make build"},
-		{"the engine is down", program, &shelf{down: errors.New("cannot connect")}, "cannot connect"},
-		{"the engine has no space", program, &shelf{answer: `{"status":"x"}{"error":"no space left"}`},
-			"no space left"},
-		{"the engine answers nonsense", program, &shelf{answer: `{"sta`}, "answer of the engine"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if _, err := docker.EnsureTaskImage(context.Background(), c.engine, c.binary); err == nil ||
-				!strings.Contains(err.Error(), c.says) {
-				t.Errorf("%v does not say %q", err, c.says)
-			}
-		})
+	for says, s := range map[string]*shelf{"cannot connect": {down: errors.New("cannot connect")},
+		"no space left":        {answer: `{"status":"x"}{"error":"no space left"}`},
+		"answer of the engine": {answer: `{"sta`}} {
+		if err := docker.EnsureEmptyImage(t.Context(), s); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v does not say %q", err, says)
+		}
 	}
 }
 
@@ -158,30 +102,6 @@ func TestTaskBinaryIsFound(t *testing.T) {
 	t.Setenv(docker.TaskBinaryEnv, bin+"x")
 	if _, err := docker.FindTaskBinary(); err == nil || !strings.Contains(err.Error(), docker.TaskBinaryEnv) {
 		t.Errorf("a wrong %s: %v", docker.TaskBinaryEnv, err)
-	}
-}
-
-func TestRemovedTaskImageIsBuiltAgain(t *testing.T) {
-	t.Parallel()
-	cfg := settings(t, nil)
-	cfg.TaskBinary = copied(t, cfg.Run) // which no other test uses
-	cli, err := docker.Connect(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cli.Close()
-	ref, err := docker.EnsureTaskImage(t.Context(), cli, cfg.TaskBinary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	remove := func() error {
-		_, err := cli.ImageRemove(context.Background(), ref, image.RemoveOptions{Force: true})
-		return err
-	}
-	r := open(t, "", cfg)
-	for range 2 {
-		r.wants(r.exit(r.launch(r.emulated(), nil)), planner.OK)
-		r.must(remove())
 	}
 }
 

@@ -185,7 +185,7 @@ func (r *rig) engine() container.Engine {
 	var e container.Engine
 	var err error
 	if daemonless(r.t) {
-		e, err = oci.Open(oci.Config{Dirs: []string{r.config.Dir}, TaskBinary: r.config.TaskBinary, Images: store})
+		e, err = oci.Open(oci.Config{Dirs: []string{r.config.Dir}, Images: store})
 	} else {
 		e, err = docker.Open(context.Background(), r.host, r.config.TaskBinary, r.config.Patience)
 	}

@@ -29,11 +29,10 @@ func (e *Engine) Sees(ctx context.Context, dir string) error {
 	if !e.podman && (err == nil && os.SameFile(own, its) || os.IsPermission(err) && !contained()) {
 		return nil
 	}
-	image, err := e.TaskImage(ctx)
-	if err != nil {
+	if err := EnsureEmptyImage(ctx, e.cli); err != nil {
 		return err
 	}
-	s := &container.Spec{Image: image, Args: []string{e.taskBinary, "protocol"}, Dir: "/"}
+	s := &container.Spec{Image: EmptyImage, Args: []string{e.taskBinary, "protocol"}, Dir: "/"}
 	for _, path := range []string{marker.Name(), e.taskBinary} {
 		s.Mounts = append(s.Mounts, container.Mount{Source: path, Target: path, ReadOnly: true})
 	}

@@ -62,10 +62,6 @@ func (e *Engine) bundle(s *container.Spec, id, dir string, env, volumes []string
 		}
 		mounts = append(mounts, specs.Mount{Destination: m.Target, Type: "bind", Source: m.Source, Options: o})
 	}
-	if s.Image == "" {
-		mounts = append(mounts, specs.Mount{Destination: container.TaskProgram, Type: "bind", Source: e.taskBinary,
-			Options: []string{"rbind", "ro", "rprivate"}})
-	}
 	for n, path := range volumes {
 		mounts = append(mounts, specs.Mount{Destination: path, Type: "bind", Source: s.Volume(n),
 			Options: []string{"rbind", "rprivate"}})

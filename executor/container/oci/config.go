@@ -24,7 +24,6 @@ var Capabilities = executor.Capabilities{Name: "oci", Does: "the same containers
 type Config struct {
 	// Dirs are run directories. Containers are made in the first.
 	Dirs       []string
-	TaskBinary string // the task emulator
 	Images     Images // nil if none is needed
 	CgroupRoot string // "": the group delegated to this process, else cgroup.Root
 }

@@ -48,16 +48,15 @@ import (
 //	out, err     output of the runtime and of the first process
 //	net          where the runtime finds the network of the container
 type Engine struct {
-	program    string // path of crun or runc
-	dirs       []string
-	taskBinary string
-	images     Images
-	tree       *cgroup.Tree
-	root       string // of the tree
-	below      string // where that lies below cgroup.Root; "" if it is that
-	apparmor   string
-	threads    inside
-	seccomp    func() (*specs.LinuxSeccomp, error)
+	program  string // path of crun or runc
+	dirs     []string
+	images   Images
+	tree     *cgroup.Tree
+	root     string // of the tree
+	below    string // where that lies below cgroup.Root; "" if it is that
+	apparmor string
+	threads  inside
+	seccomp  func() (*specs.LinuxSeccomp, error)
 
 	mu    sync.Mutex
 	bpf   string // the compiled profile of system calls, once crun has left one
@@ -100,8 +99,7 @@ const (
 // Open looks for an OCI runtime and for the other needs of containers on this host. The error wraps
 // container.ErrUnusable and names the remedy.
 func Open(cfg Config) (*Engine, error) {
-	e := &Engine{dirs: cfg.Dirs, taskBinary: cfg.TaskBinary, images: cfg.Images, known: map[string]*known{},
-		bundles:  map[string]string{},
+	e := &Engine{dirs: cfg.Dirs, images: cfg.Images, known: map[string]*known{}, bundles: map[string]string{},
 		apparmor: apparmorProfile(), seccomp: sync.OnceValues(profile)}
 	root := cmp.Or(cfg.CgroupRoot, userns.Groups(), cgroup.Root)
 	if below, ok := strings.CutPrefix(root, cgroup.Root); ok {

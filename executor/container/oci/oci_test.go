@@ -180,7 +180,7 @@ func TestContract(t *testing.T) {
 			platform.Nodes = append(platform.Nodes, n)
 		}
 		open := func() *oci.Engine {
-			e, err := oci.Open(oci.Config{Dirs: []string{dir}, TaskBinary: emulator, Images: store})
+			e, err := oci.Open(oci.Config{Dirs: []string{dir}, Images: store})
 			must(err)
 			return e
 		}
@@ -345,12 +345,12 @@ func TestAnImageMayHaveNoLayers(t *testing.T) {
 func TestARuntimeThatDoesNothingIsAnError(t *testing.T) {
 	skipUnusable(t)
 	t.Setenv(oci.RuntimeEnv, "/bin/true")
-	e, err := oci.Open(oci.Config{Dirs: []string{t.TempDir()}, TaskBinary: "/bin/true"})
+	e, err := oci.Open(oci.Config{Dirs: []string{t.TempDir()}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	id, err := e.Create(t.Context(), &container.Spec{Name: "none", Args: []string{container.TaskProgram}, Dir: "/",
+	id, err := e.Create(t.Context(), &container.Spec{Name: "none", Args: []string{container.Launcher}, Dir: "/",
 		Group: func(string) string { return "gantry-test-oci-none" }})
 	if err != nil {
 		t.Fatal(err)

@@ -415,9 +415,6 @@ func (e *Engine) begin(j *job) (*step, error) {
 		return nil, err
 	}
 	argv := []string{e.cfg.Program, "slurm-node", "--runtime", e.cfg.Runtimes[j.node], "--step", s.name}
-	if j.launch.Spec.Image == "" {
-		argv = append(argv, "--emulated")
-	}
 	if e.cfg.Linger > 0 {
 		argv = append(argv, "--bundle")
 	}

@@ -51,7 +51,7 @@ func newSite(t *testing.T, runtime string) *site {
 		t.Fatal(err)
 	}
 	check := slurm.Check{Dir: s.dir, Program: s.program, Nodes: c.Nodes,
-		Args: []string{"--runtime", runtime, "--pull", "never", "--emulated", "--images",
+		Args: []string{"--runtime", runtime, "--pull", "never", "--images",
 			`[{"Ref": "` + busybox + `"}]`}}
 	if s.reports, err = check.Ask(t.Context(), s.allocation); err != nil {
 		t.Fatal(err)
