@@ -48,6 +48,9 @@ func testCalibrate(t *testing.T, runtime string) {
 		nothingIsLeft(t, home) // other tests disturbed it
 		code, out, errs = invoke(t, args...)
 	}
+	if code == exitHost && strings.Contains(errs, "the host was too busy") {
+		t.Skip("the host stayed too busy for a calibration")
+	}
 	if code != exitOK {
 		t.Fatalf("exit %d\n%s%s", code, out, errs)
 	}

@@ -35,14 +35,14 @@ func run(t *testing.T, dir string, env []string, name string, args ...string) st
 	return string(out)
 }
 
-// checkout copies the sources into a new directory, as a tar archive of them would.
+// checkout copies the sources into a new directory, as a tar archive of them would, as another version.
 func checkout(t *testing.T, to string) string {
 	t.Helper()
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	run(t, "../..", nil, "sh", "-c", "git ls-files -z --cached --others --exclude-standard | xargs -0 ls -d "+
-		"2>/dev/null | tar -cf - -T - | tar -xf - -C '"+to+"'")
+		"2>/dev/null | tar -cf - -T - | tar -xf - -C '"+to+"' && echo "+version+" >'"+to+"/VERSION'")
 	return to
 }
 
@@ -50,7 +50,7 @@ func TestRelease(t *testing.T) {
 	slow(t)
 	dist := t.TempDir()
 	again := t.TempDir()
-	env := []string{"VERSION=" + version, "SOURCE_DATE_EPOCH=" + epoch, "GOFLAGS="}
+	env := []string{"SOURCE_DATE_EPOCH=" + epoch, "GOFLAGS="}
 	here, there := checkout(t, filepath.Join(t.TempDir(), "a")),
 		checkout(t, filepath.Join(t.TempDir(), "another/and/longer/directory"))
 	run(t, here, env, "scripts/release/build", dist)

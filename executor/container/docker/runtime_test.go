@@ -246,10 +246,10 @@ func (r *rig) until(f func(planner.Body) bool) planner.Body {
 				return r.seen[at]
 			}
 		}
-		bodies, err := r.Next(r.ctx, r.Now().Add(3*time.Minute))
+		bodies, err := r.Next(r.ctx, r.Now().Add(10*time.Minute))
 		r.must(err)
 		if len(bodies) == 0 {
-			r.t.Fatal("nothing happened for three minutes")
+			r.t.Fatal("nothing happened for ten minutes")
 		}
 		r.seen = append(r.seen, bodies...)
 	}
