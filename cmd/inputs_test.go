@@ -38,7 +38,7 @@ func TestSmallInputsTakeFewSystemCalls(t *testing.T) {
 		}
 		return calls
 	}
-	const few, many = 50, 450
+	const few, many = 50, 2000
 	took := map[string][]float64{}
 	for _, n := range []int{few, many} {
 		c := cliTest{t, t.TempDir()}
