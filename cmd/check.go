@@ -135,6 +135,7 @@ type report struct {
 	Catalogs     []string           `json:"catalogs,omitempty"`
 	Reads        []string           `json:"reads,omitempty"`     // files of this host and addresses, for a run
 	Resources    []string           `json:"resources,omitempty"` // of the user's own, that tasks need
+	Networked    int                `json:"networked,omitempty"` // tasks that ask for a network
 	Mounts       []string           `json:"mounts,omitempty"`    // directories of this host that containers ask for
 	Obstacles    []string           `json:"obstacles,omitempty"` // why gantry run would refuse it
 	Commands     []taskCommand      `json:"commands,omitempty"`
@@ -275,6 +276,9 @@ func (r *report) needs(w *trace.Workflow, inputs []string) {
 		}
 	}
 	for i := range w.Tasks {
+		if w.Tasks[i].Network {
+			r.Networked++
+		}
 		for _, text := range strings.Split(w.Tasks[i].Tokens, ",") {
 			if name, _, _ := strings.Cut(text, ":"); name != "" && name != "none" &&
 				!slices.Contains(r.Resources, name) {
@@ -512,6 +516,10 @@ func (r *report) print(out io.Writer) error {
 	list(&b, "catalogs", r.Catalogs)
 	if len(r.Resources) > 0 {
 		list(&b, "needs", []string{strings.Join(r.Resources, ", ") + ": gantry run --resource NAME=COUNT of each"})
+	}
+	if r.Networked > 0 {
+		list(&b, "network", []string{"asked for by " + term.Plural(r.Networked, "task") +
+			": gantry run --network asked"})
 	}
 	for _, kind := range []struct {
 		name  string

@@ -39,8 +39,9 @@ func shared(names string) (out []cli.Flag) {
 		&cli.BoolFlag{Name: "repair", Usage: "repair traces as far as possible (see gantry check)"},
 		maxInputFlag(new(byteSize)), defineFlag(new(definitions)),
 		&cli.StringSliceFlag{Name: "network", Usage: "`[PATTERN=]outbound`: let all commands, or those of tasks " +
-			"whose name or type matches, connect to other hosts (none: not; may be repeated, the last that " +
-			"matches counts); without a daemon it takes slirp4netns", DefaultText: "none"},
+			"whose name or type matches, connect to other hosts (none: not; asked: those of which their " +
+			"workflow says so; may be repeated, the last that matches counts); without a daemon it takes " +
+			"slirp4netns", DefaultText: "none"},
 		&cli.StringSliceFlag{Name: "results", Usage: "`PATTERN`: files whose names it matches are results, too, such " +
 			"as '*.vcf' or 'calls/**' (may be repeated; default: files that no task reads)"},
 		resultsDirFlag("at the end, over those of earlier runs; of several workflows each to DIR/WORKFLOW"),

@@ -117,7 +117,8 @@ func tasksWithANetwork(t *testing.T, runtime string, l net.Listener) {
 		return fmt.Sprintf("%s:\n\tnc -w 9 %s %s </dev/null >%s\n", out, host, port, out)
 	}
 	dir := writeFiles(t, map[string]string{"n.makeflow": "CATEGORY=fetch-a\n" + rule("a") + "CATEGORY=fetch-b\n" +
-		rule("b") + "CATEGORY=plain\n" + rule("c")})
+		rule("b") + "CATEGORY=plain\n" + rule("c"),
+		"asked.makeflow": "NETWORK=outbound\n" + rule("d") + "CATEGORY=other\nNETWORK=none\n" + rule("e")})
 	runs := "--dir=" + filepath.Join(dir, "runs")
 	out := expect(t, exitTasksFailed, nil, "run", runs, "--runtime="+runtime, "--name=n", "--image=gantry/busybox",
 		"--network=fetch-*=outbound", "--network=fetch-b=none", filepath.Join(dir, "n.makeflow"))
@@ -125,11 +126,19 @@ func tasksWithANetwork(t *testing.T, runtime string, l net.Listener) {
 		t.Errorf("it says\n%s", out)
 	}
 	expect(t, exitOK, []string{"a"}, "show", runs, "--tasks", "n")
-	if _, out, _ := invoke(t, "analyze", runs, "n"); !strings.Contains(out, "have no network, unless --network") ||
+	const hint = "it has no network: --network outbound, or --network PATTERN=outbound, gives tasks one"
+	if _, out, _ := invoke(t, "analyze", runs, "n"); !strings.Contains(out, hint) ||
 		!strings.Contains(out, "repeat it:      echo 'sh .command.sh' | gantry shell --dir "+
 			filepath.Join(dir, "runs")+" n n/b") {
 		t.Errorf("analyze says\n%s", out)
 	}
+	expect(t, exitOK, []string{hint}, "explain", runs, "n", "c")
+	out = expect(t, exitTasksFailed, nil, "run", runs, "--runtime="+runtime, "--name=asked", "--image=gantry/busybox",
+		"--network=asked", filepath.Join(dir, "asked.makeflow"))
+	if !strings.Contains(out, "1 task of 2 done, 1 failed") {
+		t.Errorf("it says\n%s", out)
+	}
+	expect(t, exitOK, []string{", a network"}, "explain", runs, "asked", "d")
 	text, err := os.ReadFile(filepath.Join(dir, "runs", "n", "results", "n", "a"))
 	if err != nil || string(text) != "from outside\n" {
 		t.Errorf("the task with a network read %q: %v", text, err)
@@ -180,6 +189,56 @@ func TestANetworkWithoutADaemonDoesNotReachThisHost(t *testing.T) {
 		t.Errorf("the task looked a name up: %q", got)
 	}
 	noHelpers(t, before)
+}
+
+// Packets of a task to a group of hosts (multicast) reach no service of this host, nor do those to an address that this
+// host has without an interface.
+func TestANetworkWithoutADaemonReachesNoGroup(t *testing.T) {
+	_, here := outside(t)
+	if _, err := os.Stat("/usr/bin/python3"); err != nil {
+		t.Skip("needs python3, as busybox sends nothing to groups")
+	}
+	device, err := net.InterfaceByName(fmt.Sprint("gt", os.Getpid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := &net.UDPAddr{IP: net.IPv4(239, 198, 51, byte(os.Getpid()%60*4))}
+	own := fmt.Sprint("203.0.113.", os.Getpid()%250)
+	heard, err := net.ListenMulticastUDP("udp4", device, group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer heard.Close()
+	l, err := net.Listen("tcp4", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port := says(l)
+	for _, route := range []string{group.IP.String() + " dev " + device.Name, "local " + own + " dev lo"} {
+		if out, err := exec.Command("ip", strings.Fields("route add "+route)...).CombinedOutput(); err != nil {
+			t.Skipf("%v: %s", err, out)
+		}
+		defer func() { _ = exec.Command("ip", strings.Fields("route del "+route)...).Run() }()
+	}
+	send := fmt.Sprintf("import socket as s\nu = s.socket(s.AF_INET, s.SOCK_DGRAM)\nu.setsockopt(0, "+
+		"s.IP_MULTICAST_TTL, 9)\nto = (%q, %d)\nu.sendto(b'one', to)\nt = s.socket()\nt.settimeout(3)\n"+
+		"try: t.connect((%q, %s)); u.sendto(b'two', to)\nexcept OSError: pass\n", group.IP,
+		heard.LocalAddr().(*net.UDPAddr).Port, own, port)
+	task := strings.NewReplacer("b'one'", "b'task'", "b'two'", "b'task'").Replace(send) +
+		"u.setsockopt(0, s.IP_MULTICAST_IF, s.inet_aton('10.0.2.100'))\nu.sendto(b'task', to)\n"
+	expect(t, exitOK, nil, "run", "--dir", t.TempDir(), "--runtime=oci", "--image=host", "--network=outbound", "--",
+		"python3", "-c", task)
+	if out, err := exec.Command("python3", "-c", send).CombinedOutput(); err != nil { // from this host they arrive
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, want := range []string{"one", "two"} {
+		text := make([]byte, 100)
+		n, from, err := heard.ReadFrom(text)
+		if got := string(text[:n]); err != nil || got != want || !strings.HasPrefix(from.String(), here+":") {
+			t.Fatalf("%q came from %v (%v), want %q of this host", got, from, err, want)
+		}
+	}
 }
 
 // answerNames says of all names that they have one address.
@@ -265,6 +324,39 @@ func TestANetworkOutlivesGantry(t *testing.T) {
 	}
 }
 
+// Workflows of all formats may ask for a network, which the command line then gives, or not.
+func TestWorkflowsAskForANetwork(t *testing.T) {
+	dir := writeFiles(t, map[string]string{
+		"m.makeflow": "CATEGORY=fetch\nNETWORK=outbound\na:\n\ttrue >a\nCATEGORY=plain\nNETWORK=none\nb:\n\ttrue >b\n",
+		"j.jx": `{"rules": [{"command": "true >a", "outputs": ["a"], "resources": {"network": "outbound"}},
+			{"command": "true >b", "outputs": ["b"]}]}`,
+		"w.json": `{"name": "w", "schemaVersion": "1.4", "workflow": {"tasks": [{"id": "a", "name": "a",
+			"command": "true", "network": "outbound"},
+			{"id": "b", "name": "b", "command": "true", "network": "none"}]}}`,
+		"d.dax": `<adag name="d"><job id="a" name="x"><argument>y</argument><profile namespace="gantry" ` +
+			`key="network">outbound</profile></job><job id="b" name="x"/></adag>`,
+		"p.yml": "pegasus: '5.0'\nname: p\njobs:\n- {type: job, id: b, name: x}\n" +
+			"- {type: job, id: a, name: x, arguments: [y], profiles: {gantry: {network: outbound}}}\n",
+		"odd.makeflow": "NETWORK=roads.net\na:\n\ttrue >a\n"})
+	runs := "--dir=" + filepath.Join(dir, "runs")
+	for _, name := range []string{"m.makeflow", "j.jx", "w.json", "d.dax", "p.yml"} {
+		file := filepath.Join(dir, name)
+		expect(t, exitOK, []string{"asked for by 1 task: gantry run --network asked"}, "check", file)
+		expect(t, exitInput, []string{"task a asks for a network: --network asked"}, "run", runs,
+			"--image=gantry/busybox", file)
+		expect(t, exitOK, []string{"asked for by 1 task"}, "check", converted(t, file))
+	}
+	expect(t, exitOK, []string{`NETWORK "roads.net" is neither outbound nor none`}, "check",
+		filepath.Join(dir, "odd.makeflow"))
+}
+
+// converted is a workflow as gantry writes it.
+func converted(t *testing.T, file string) string {
+	t.Helper()
+	expect(t, exitOK, nil, "convert", "-o", file+".json", file)
+	return file + ".json"
+}
+
 func TestNetworksThatCannotBe(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"n.makeflow": "CATEGORY=fetch\na:\n\ttrue >a\n"})
 	file, runs := filepath.Join(dir, "n.makeflow"), "--dir="+filepath.Join(dir, "runs")
@@ -273,7 +365,7 @@ func TestNetworksThatCannotBe(t *testing.T) {
 		says string
 		args []string
 	}{
-		{exitUsage, `--network "out" is outbound or none`, []string{"--network=out"}},
+		{exitUsage, `--network "out" is outbound, asked or none`, []string{"--network=out"}},
 		{exitUsage, `--network "[=outbound": syntax error in pattern of names`, []string{"--network=[=outbound"}},
 		{exitInput, "--network has no effect here: it gives no command a network", []string{"--network=b*=outbound",
 			"--image=x"}},
@@ -305,7 +397,7 @@ func TestANetworkWithoutTheProgramForIt(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(dir, "runs", "*", "work", "*")); len(left) > 0 {
 		t.Errorf("it has begun: %v", left)
 	}
-	expect(t, exitOK, []string{lacking}, "doctor", "--runtime=oci", runs)
+	expect(t, exitOK, []string{lacking, "gpus "}, "doctor", "--runtime=oci", runs)
 	report := filepath.Join(dir, "report.json") // of a node of Slurm, whose other runtime another option takes
 	expect(t, exitOK, nil, "slurm-node", "--runtime=oci", "--network", "--report", report)
 	if text, err := os.ReadFile(report); !strings.Contains(string(text), "or use --node-runtime docker)") {

@@ -3,18 +3,19 @@ package executor
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"gantry/trace"
 )
 
-// CheckNetwork reads a rule of networks: outbound or none, for all commands, or PATTERN=outbound, PATTERN=none for
-// those whose task or type has a name that matches the glob.
+// CheckNetwork reads a rule of networks: outbound, asked (if their workflow asks for one) or none, for all commands, or
+// with PATTERN= for those whose task or type has a name that matches the glob.
 func CheckNetwork(rule string) error {
 	pattern, network := ruleOf(rule)
-	if network != "outbound" && network != "none" {
-		return fmt.Errorf("%q is outbound or none, or PATTERN=outbound with a pattern for names or types of tasks",
-			rule)
+	if !slices.Contains([]string{"outbound", "asked", "none"}, network) {
+		return fmt.Errorf("%q is outbound, asked or none, or PATTERN=outbound with a pattern for names or types of "+
+			"tasks", rule)
 	}
 	if _, err := path.Match(pattern, ""); err != nil {
 		return fmt.Errorf("%q: %w of names: [a-z], ? and * are known", rule, err)
@@ -27,21 +28,21 @@ func CheckNetwork(rule string) error {
 func Networked(rules []string, t *trace.Task) (yes bool) {
 	for _, rule := range rules {
 		if pattern, network := ruleOf(rule); matches(pattern, t) {
-			yes = network == "outbound"
+			yes = network == "outbound" || network == "asked" && t.Network
 		}
 	}
 	return yes
 }
 
-// NetworkHint says that a failure may come of the lack of a network, by the last lines of standard error; "" if not.
-func NetworkHint(stderr string) string {
-	text := strings.ToLower(stderr)
-	for _, sign := range []string{"network is unreachable", "could not resolve", "couldn't resolve", "bad address",
-		"name or service not known", "temporary failure in name resolution", "no such host", "unable to resolve",
-		"failed to resolve", "network unreachable", "name resolution"} {
-		if strings.Contains(text, sign) {
-			return "tasks have no network, unless --network outbound, or --network PATTERN=outbound, gives them one " +
-				"(docs/limits.md)"
+// NetworkHint says that a failure may come of the lack of a network, by the last words of a program; "" if not.
+func NetworkHint(words string) string {
+	words = strings.ToLower(words)
+	for _, sign := range []string{"network is unreachable", "network unreachable", "network is down", "bad address '",
+		"resolve host", "resolve proxy", "failure resolving", "failed to resolve", "unable to resolve",
+		"name resolution", "name or service not known", "no such host", "unknown host", "unknownhost",
+		"failed to lookup address", "enotfound", "eai_again"} {
+		if strings.Contains(words, sign) {
+			return "it has no network: --network outbound, or --network PATTERN=outbound, gives tasks one"
 		}
 	}
 	return ""

@@ -131,6 +131,7 @@ func (d *daxWriter) job(t *Task) {
 	profile(t.Retries >= 0, "dagman", "RETRY", strconv.Itoa(t.Retries))
 	profile(t.Tokens != "", "condor", "concurrency_limits", t.Tokens)
 	profile(t.GPUs > 0, "pegasus", "gpus", number(float64(t.GPUs)/1000))
+	profile(t.Network, "gantry", "network", "outbound")
 	profile(t.Phase > 0, "gantry", "phase", strconv.Itoa(int(t.Phase)))
 	profile(t.DiskBps > 0, "gantry", "disk", strconv.FormatInt(t.DiskBps, 10))
 	profile(t.TimeLimit > 0, "gantry", "time-limit", number(t.TimeLimit.Seconds()))

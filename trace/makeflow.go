@@ -51,10 +51,12 @@ const (
 	flowWallTime = "WALL_TIME"
 	flowMPI      = "MPI_PROCESSES"
 	flowNeeds    = "NEEDS"
+	flowNetwork  = "NETWORK"
 	flowShell    = "SHELL"
 )
 
-var flowKeys = []string{flowCores, flowMemory, flowDisk, flowGPUs, flowWallTime, flowMPI, flowNeeds}
+var flowKeys = []string{flowCores, flowMemory, flowDisk, flowGPUs, flowWallTime, flowMPI, flowNeeds,
+	flowNetwork}
 
 // flowResults is a variable with patterns of files that are results, as makeflow's own garbage collection has it.
 const flowResults = "MAKEFLOW_OUTPUTS"
@@ -334,6 +336,8 @@ func (b *builder) flowResources(t *Task, r *flowRule) {
 			b.ungiven(v.line, "", "several MPI processes", key, v.text, 1)
 		case flowNeeds:
 			b.tokens(t, key, v.text, v.line)
+		case flowNetwork:
+			b.network(t, key, v.text, v.line)
 		}
 	}
 	r.flowEnvironment()

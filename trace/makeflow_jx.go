@@ -232,7 +232,8 @@ func (r *jxReader) environment(to map[string]string, v any) bool {
 }
 
 var jxResources = []struct{ key, resource string }{{"cores", flowCores}, {"memory", flowMemory}, {"disk", flowDisk},
-	{"gpus", flowGPUs}, {"wall-time", flowWallTime}, {"mpi-processes", flowMPI}}
+	{"gpus", flowGPUs}, {"wall-time", flowWallTime}, {"mpi-processes", flowMPI},
+	{"network", flowNetwork}}
 
 // resources adds the resources of a category or of a rule.
 func (r *jxReader) resources(to map[string]flowValue, v any, line int) {
@@ -245,12 +246,12 @@ func (r *jxReader) resources(to map[string]flowValue, v any, line int) {
 		i := slices.IndexFunc(jxResources, func(x struct{ key, resource string }) bool { return x.key == p.Key })
 		if i < 0 {
 			r.b.faults.Fail("unknown-key", p.Line, "", "unknown resource %q: there are cores, memory, disk, gpus, "+
-				"wall-time and mpi-processes; counted resources stand in \"needs\"", p.Key)
+				"wall-time, mpi-processes and network; counted resources stand in \"needs\"", p.Key)
 			continue
 		}
 		text, ok := jx.Text(p.Value)
 		if !ok {
-			r.b.faults.Fail("wrong-type", p.Line, "", "resource %s has to be a number", p.Key)
+			r.b.faults.Fail("wrong-type", p.Line, "", "resource %s has to be a number or a text", p.Key)
 			continue
 		}
 		to[jxResources[i].resource] = flowValue{text, p.Line}

@@ -118,6 +118,8 @@ func (b *builder) applyProfiles(t *Task, given profiles) {
 			t.DiskBps = int64(b.positive(t, "disk", p.value, maxRate, p.line))
 		case "condor:concurrency_limits":
 			b.tokens(t, p.key, p.value, p.line)
+		case "gantry:network":
+			b.network(t, p.namespace+"."+p.key, p.value, p.line)
 		case "gantry:time-limit":
 			b.limit(t, p.key, p.value, time.Second, p.line)
 		case "pegasus:container.image":
@@ -226,6 +228,13 @@ func (b *builder) tokens(t *Task, by, value string, line int) {
 		if _, count, counted := strings.Cut(part, ":"); counted {
 			b.positive(t, by, count, mostTokens, line)
 		}
+	}
+}
+
+// network reads whether a task asks for connections to other hosts.
+func (b *builder) network(t *Task, by, value string, line int) {
+	if t.Network = value == "outbound"; !t.Network && value != "none" {
+		b.faults.Warn("not-honoured", line, t.ID, "%s %q is neither outbound nor none: it changes nothing", by, value)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"gantry/trace/reader"
@@ -138,6 +139,13 @@ var wfFields = []wfField{
 	}, func(t *Task) any { return t.DiskLimit }},
 	{"gpus", func(d *wfDocument, t *Task, f wfFact) { d.b.gpus(t, t.ID, "gpus", d.said(f), int(f.line)) },
 		func(t *Task) any { return float64(t.GPUs) / 1000 }},
+	{"network", func(d *wfDocument, t *Task, f wfFact) { d.b.network(t, "network", d.said(f), int(f.line)) },
+		func(t *Task) any {
+			if !t.Network {
+				return nil
+			}
+			return "outbound"
+		}},
 	{"subWorkflow", func(d *wfDocument, t *Task, f wfFact) { t.SubWorkflow = t.SubWorkflow || d.said(f) == "true" },
 		func(t *Task) any { return t.SubWorkflow }},
 }
@@ -164,13 +172,17 @@ func init() { // its readers look into it
 		"arguments": (*wfDocument).arguments, "command": (*wfDocument).command, "env": (*wfDocument).env,
 		"container": (*wfDocument).container, "gpu": (*wfDocument).gpus, "gpuCount": (*wfDocument).gpus,
 		"machines": values(wfMachine),
-		"network": func(d *wfDocument) error {
-			d.b.noEffect("network (--network)")
-			return d.j.Skip()
-		},
 	}
 	for i := range wfFields {
 		wfKeys[wfFields[i].key] = value(wfFirst + wfKind(i))
+	}
+	wfKeys["tokens"], wfKeys["needs"] = (*wfDocument).needs, (*wfDocument).needs
+	wfKeys["network"] = func(d *wfDocument) error {
+		if kind, _ := d.j.Peek(); kind != '"' {
+			d.b.noEffect("network (--network)")
+			return d.j.Skip()
+		}
+		return d.fact(wfKindOf("network"))
 	}
 	wfKeys["gpus"], wfKeys["subWorkflow"] = (*wfDocument).gpus, func(d *wfDocument) error {
 		return d.truth(wfKindOf("subWorkflow"))
@@ -190,7 +202,9 @@ func wfKindOf(key string) wfKind {
 //	container   the same as an object {"type": "docker", "image" or "name": …}
 //	stdin, stdout, stderr   file names of redirections
 //	env         object of environment variables
-//	tokens      NAME[:COUNT],... of resources that the run counts
+//	needs       object {NAME: COUNT} of resources that the run counts
+//	tokens      the same as a text: NAME[:COUNT],...
+//	network     outbound, or none
 //	retries     whole number
 //	phase       number from 1 on, the execution phase
 //	timeLimitInSeconds
@@ -434,6 +448,22 @@ func (d *wfDocument) gpus() error {
 		return d.j.Skip()
 	}
 	return d.fact(wfKindOf("gpus"))
+}
+
+// needs reads the resources of a user's own that a task holds: a text, or an object as in JX.
+func (d *wfDocument) needs() error {
+	kind, line := d.j.Peek()
+	if kind != '{' {
+		return d.fact(wfKindOf("tokens"))
+	}
+	var all []string
+	err := d.object(func(key string) error {
+		count, err := d.j.Text()
+		all = append(all, key+":"+count)
+		return cmp.Or(d.tolerate(err), d.keep(len(key)+len(count)))
+	})
+	d.facts = append(d.facts, wfFact{d.b.number(strings.Join(all, ",")), int32(line), wfKindOf("tokens")})
+	return err
 }
 
 // taskOfFacts makes a task of the facts that were read.

@@ -155,6 +155,7 @@ type Task struct {
 	Container   int32 // from 1 on, in Workflow.Containers; 0: none
 	SubWorkflow bool  // a <dax>, <dag>, pegasusWorkflow or condorWorkflow node
 	Shell       bool  // the trace asks for a shell
+	Network     bool  // its command asks for connections to other hosts
 	Expand      bool  // Command is a program and a text, parsed as bash does its arguments
 
 	Known   Fields

@@ -75,6 +75,9 @@ func (h *harvest) judge() {
 		words := h.lastWords()
 		if x.Outcome == planner.ExitCode || x.Outcome == planner.OutputMissing {
 			also = evidence.Join(also, h.full(words))
+			if !h.l.Spec.Network {
+				also = evidence.Join(also, executor.NetworkHint(words))
+			}
 		}
 		also = evidence.Join(also, words)
 	case h.l.Spec.Emulated():

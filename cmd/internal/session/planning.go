@@ -230,7 +230,7 @@ func Runnable(set *Settings, sub *executor.Submission, noImage []*trace.Task) er
 	if set.Emulate || !Capabilities(set.Runtime).Programs {
 		return nil
 	}
-	if err := showable(set, sub); err != nil || len(noImage) == 0 {
+	if err := allowed(set, sub); err != nil || len(noImage) == 0 {
 		return err
 	}
 	const most = 5
@@ -247,11 +247,16 @@ func Runnable(set *Settings, sub *executor.Submission, noImage []*trace.Task) er
 		term.Plural(len(noImage), "task"), term.Named(len(noImage), names))
 }
 
-// showable refuses a workflow that takes programs of this host, where the runtime does not show them, or the command
-// line does not say so.
-func showable(set *Settings, sub *executor.Submission) error {
+// allowed refuses a workflow that takes a network, or programs of this host, where the runtime does not show them, or
+// the command line does not say so.
+func allowed(set *Settings, sub *executor.Submission) error {
 	for i := range sub.Workflow.Tasks {
 		t := &sub.Workflow.Tasks[i]
+		if len(t.Command) > 0 && t.Network && len(set.Networks) == 0 {
+			return exit.Inputf("workflow %s: %s: task %s asks for a network: --network asked, of gantry run or of the "+
+				"server, gives one to all tasks that ask, --network none to no task", sub.Name, sub.Workflow.Source,
+				t.ID)
+		}
 		if len(t.Command) == 0 || cmp.Or(t.Image, set.Image) != executor.HostImage {
 			continue
 		}

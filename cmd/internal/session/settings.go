@@ -170,9 +170,9 @@ func RetryRules(given []string) (planner.RetryRules, error) {
 // hostMargin is the share of the host's memory that is left to the host, Docker and gantry itself.
 const hostMargin = 0.1
 
-// outbound reports whether a rule gives tasks a network.
+// outbound reports whether a rule may give tasks a network.
 func (s *Settings) outbound() bool {
-	return strings.Contains(strings.Join(s.Networks, " "), "outbound")
+	return slices.ContainsFunc(s.Networks, func(rule string) bool { return !strings.HasSuffix(rule, "none") })
 }
 
 // HostCluster is this host as one node, with the GPUs that files in directories describe; see gpu.Open.

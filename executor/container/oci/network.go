@@ -4,14 +4,16 @@ package oci
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -85,7 +87,7 @@ func connect(dir string) (alive *os.File, helper int, undo func(), err error) {
 		return nil, 0, nil, err
 	}
 	c := exec.Command(slirp, "--configure", "--mtu=65520", "--disable-host-loopback", "--enable-sandbox",
-		"--enable-seccomp", "--ready-fd=3", "--exit-fd=4", "--netns-type=path", "/proc/self/fd/5", "tap0")
+		"--enable-seccomp", "--ready-fd=3", "--exit-fd=4", "--netns-type=path", "/proc/self/fd/5", device)
 	c.Dir, c.Env, c.Stdout, c.Stderr = "/", []string{defaultPath}, said, said
 	c.ExtraFiles, c.SysProcAttr = []*os.File{tells, over, ns}, &syscall.SysProcAttr{Setsid: true}
 	// In a mount namespace of its own: for its sandbox slirp4netns unmounts all that it does not need, and where mounts
@@ -114,27 +116,61 @@ func connect(dir string) (alive *os.File, helper int, undo func(), err error) {
 	}, nil
 }
 
-// closedNetwork makes a network namespace for this thread, in which nothing leads to an address of this host.
+// device is that of slirp4netns in the network namespace of a container.
+const device = "tap0"
+
+// closedNetwork makes a network namespace for this thread, in which nothing leads to an address of this host, nor to
+// many hosts at once.
 func closedNetwork() (*os.File, error) {
-	addresses, err := net.InterfaceAddrs()
-	if err == nil {
+	routes, err := syscall.NetlinkRIB(unix.RTM_GETROUTE, unix.AF_INET)
+	messages, err2 := syscall.ParseNetlinkMessage(routes)
+	if err = errors.Join(err, err2); err == nil {
 		err = unix.Unshare(unix.CLONE_NEWNET)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("network namespace: %w", err)
 	}
-	for _, a := range addresses {
-		if own, ok := a.(*net.IPNet); ok && own.IP.To4() != nil {
-			if err := refuseAddress([4]byte(own.IP.To4())); err != nil {
-				return nil, fmt.Errorf("network namespace: route to %v: %w", own.IP, err)
-			}
+	for i := range messages {
+		if err := refuseAddress(&messages[i]); err != nil {
+			return nil, fmt.Errorf("network namespace: routes: %w", err)
 		}
+	}
+	if err := makeDevice(); err != nil {
+		return nil, fmt.Errorf("network namespace: device %s: %w", device, err)
 	}
 	return os.Open("/proc/thread-self/ns/net")
 }
 
-// refuseAddress adds a route, in the network namespace of this thread, by which the kernel refuses an address.
-func refuseAddress(to [4]byte) error {
+// makeDevice makes the device, which slirp4netns finds there. It takes packets to slirp4netns, and to all, by which it
+// is found, but none to a group (multicast), which services of this host may hear.
+func makeDevice() error {
+	tun, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(tun)
+	request, err := unix.NewIfreq(device)
+	if err != nil {
+		return err
+	}
+	request.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI)
+	if err := unix.IoctlIfreq(tun, unix.TUNSETIFF, request); err != nil {
+		return err
+	}
+	filter := struct { // tun_filter
+		flags, count uint16
+		to           [3][6]byte // 10.0.2.2 and 10.0.2.3
+	}{0, 3, [...][6]byte{{255, 255, 255, 255, 255, 255}, {0x52, 0x55, 10, 0, 2, 2}, {0x52, 0x55, 10, 0, 2, 3}}}
+	if _, _, code := unix.Syscall(unix.SYS_IOCTL, uintptr(tun), unix.TUNSETTXFILTER,
+		uintptr(unsafe.Pointer(&filter))); code != 0 {
+		return code
+	}
+	return unix.IoctlSetInt(tun, unix.TUNSETPERSIST, 1)
+}
+
+// refuseAddress adds a route, in the network namespace of this thread, by which the kernel refuses the addresses of a
+// route of this host that leads to itself, or to all hosts beside it.
+func refuseAddress(own *syscall.NetlinkMessage) error {
 	var request struct {
 		unix.NlMsghdr
 		unix.RtMsg
@@ -143,9 +179,17 @@ func refuseAddress(to [4]byte) error {
 	}
 	request.NlMsghdr = unix.NlMsghdr{Len: uint32(binary.Size(request)), Type: unix.RTM_NEWROUTE,
 		Flags: unix.NLM_F_REQUEST | unix.NLM_F_CREATE | unix.NLM_F_REPLACE | unix.NLM_F_ACK}
-	request.RtMsg = unix.RtMsg{Family: unix.AF_INET, Dst_len: 32, Table: unix.RT_TABLE_MAIN,
+	_, err := binary.Decode(own.Data, binary.NativeEndian, &request.RtMsg)
+	attributes, _ := syscall.ParseNetlinkRouteAttr(own)
+	to := slices.IndexFunc(attributes, func(a syscall.NetlinkRouteAttr) bool { return a.Attr.Type == unix.RTA_DST })
+	leads := []uint8{unix.RTN_LOCAL, unix.RTN_BROADCAST}
+	if own.Header.Type != unix.RTM_NEWROUTE || err != nil || to < 0 || !slices.Contains(leads, request.RtMsg.Type) {
+		return nil
+	}
+	request.RtMsg = unix.RtMsg{Family: unix.AF_INET, Dst_len: request.Dst_len, Table: unix.RT_TABLE_MAIN,
 		Protocol: unix.RTPROT_STATIC, Type: unix.RTN_UNREACHABLE}
-	request.RtAttr, request.To = unix.RtAttr{Len: 8, Type: unix.RTA_DST}, to
+	request.RtAttr = unix.RtAttr{Len: 8, Type: unix.RTA_DST}
+	copy(request.To[:], attributes[to].Value)
 	s, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
 		return err
