@@ -39,8 +39,8 @@ type firstFailure struct {
 	Error   string       `json:"stderr_tail"`
 	Output  string       `json:"stdout_tail"`
 	Repeat  string       `json:"repeat,omitempty"` // a command
-	Hint    string       `json:"hint,omitempty"`
 	program string
+	label   string
 }
 
 func analyze(c *cli.Context) error {
@@ -79,7 +79,7 @@ func firstOf(c *cli.Context, db *sqlite.DB, run string, f sqlite.Failure) (*firs
 	if err != nil {
 		return nil, err
 	}
-	first.Command, first.program = life.Command, programText(life)
+	first.Command, first.program, first.label = life.Command, programText(life), life.Label
 	if first.Blocked, err = db.Blocked(c.Context, run, life.ID); err != nil {
 		return nil, session.LogError(err)
 	}
@@ -97,11 +97,6 @@ func firstOf(c *cli.Context, db *sqlite.DB, run string, f sqlite.Failure) (*firs
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, exit.Hostf("read the output of task %s: %w", life.Task, err)
 		}
-	}
-	if spec, err := db.Spec(c.Context, life); err != nil {
-		return nil, session.LogError(err)
-	} else if spec != nil && !spec.Network {
-		first.Hint = executor.NetworkHint(first.Error)
 	}
 	if life.Command != "" {
 		words := []string{"gantry", "shell", run, life.Workflow + "/" + life.Task}
@@ -134,7 +129,8 @@ func (a *analysis) print(w io.Writer) {
 	}
 	shown.Names(&f.Failure)
 	shown.Names(&f.Blocked)
-	fmt.Fprintf(w, "First failure: %s/%s (%s), %s", f.Workflow, f.Task, f.Kind, term.Plural(f.Attempts, "attempt"))
+	fmt.Fprintf(w, "First failure: %s/%s (%s), %s", f.Workflow, f.Task, shown.Line(f.label),
+		term.Plural(f.Attempts, "attempt"))
 	if f.Node != "" {
 		fmt.Fprintf(w, ", the last on %s", f.Node)
 	}
@@ -153,9 +149,6 @@ func (a *analysis) print(w io.Writer) {
 			fmt.Fprintf(w, "\n  The last lines of its %s:\n    %s\n", s.name,
 				strings.ReplaceAll(s.text, "\n", "\n    "))
 		}
-	}
-	if f.Hint != "" {
-		fmt.Fprintf(w, "\n  %s\n", f.Hint)
 	}
 	fmt.Fprintln(w)
 	if f.Dir != "" {

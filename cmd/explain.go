@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/term"
+	"gantry/executor"
 	"gantry/sqlite"
 	"gantry/trace/shown"
 )
@@ -67,7 +68,7 @@ func explain(w io.Writer, l *sqlite.Life, name string) {
 	program := programText(l)
 	shown.Names(l)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s/%s (%s, #%d) of run %s: %s\n", l.Workflow, l.Task, l.Kind, l.ID, l.Run, verdict(l))
+	fmt.Fprintf(&b, "%s/%s (%s, #%d) of run %s: %s\n", l.Workflow, l.Task, l.Label, l.ID, l.Run, verdict(l))
 	b.WriteString(program + "\n")
 
 	steps := []step{{l.Arrived, arrival, "its workflow " + l.Workflow + " arrived"}}
@@ -108,7 +109,7 @@ func explain(w io.Writer, l *sqlite.Life, name string) {
 		fmt.Fprintf(&b, "  %10.3f s  %s\n", time.Duration(s.at).Seconds(), s.text)
 	}
 	if last := l.Last(); last != nil && last.Outcome != "" && last.Outcome != "ok" {
-		fmt.Fprintf(&b, "\n  output: gantry logs %s %s\n", name, l.Task)
+		fmt.Fprintf(&b, "\n  output: gantry logs %s %s\n", name, executor.Quote([]string{l.Task}))
 	}
 	_, _ = io.WriteString(w, b.String())
 }
@@ -122,11 +123,11 @@ func programText(l *sqlite.Life) string {
 	if l.Disk > 0 {
 		need += ", " + term.Size(&l.Disk) + "/s of disk"
 	}
-	if l.GPUs > 0 {
-		need += ", " + term.Some(l.GPUs, "GPU")
-	}
 	if l.TimeLimit != nil {
 		need += ", at most " + term.Span(l.TimeLimit)
+	}
+	for _, x := range l.Besides {
+		need += ", " + x
 	}
 	if l.Imputed != "" {
 		need += " (not in the workflow, imputed: " + strings.ReplaceAll(l.Imputed, ",", ", ") + ")"
@@ -277,6 +278,9 @@ func waiting(l *sqlite.Life, x *sqlite.Waiting) string {
 	case "no-node-free":
 		short := map[string]string{"cpu": term.Cores(l.CPU), "memory": term.Size(&l.Memory) + " of memory",
 			"disk": term.Size(&l.Disk) + "/s of disk", "gpu": "as many GPUs"}
+		if l.GPUs < 1 {
+			short["gpu"] = fmt.Sprintf("%g of one GPU", l.GPUs)
+		}
 		return "no node has " + cmp.Or(short[x.Dim], "enough") + " free" + held
 	case "planned-later":
 		text := fmt.Sprintf("policy %s has planned it for %s", l.Policy, term.Span(x.Until))

@@ -43,7 +43,8 @@ func TestGPUsInSimulations(t *testing.T) {
 		{exitOK, "makespan 9.00 s", "two.yaml", []string{at("p.dax"), "--gpus=2"}},
 		{exitOK, "makespan 6.00 s", "two.yaml", []string{at("p.dax"), "--gpus=1"}},
 		{exitOK, "makespan 3.00 s", "two.yaml", []string{at("p.dax"), "--name=parts", "--gpus=x=0.5", "--gpus=y=1"}},
-		{exitOK, "makespan 6.00 s", "two.yaml", []string{at("p.dax"), "--gpus=0.6"}}, // 0.4 of each are not 0.6 of one
+		{exitOK, "makespan 6.00 s", "two.yaml", []string{at("p.dax"), "--name=rest",
+			"--gpus=0.6"}}, // 0.4 of each are not 0.6 of one
 		{exitOK, "makespan 3.00 s", "two.yaml", []string{at("p.dax"), "--gpus=2", "--gpus=x=1", "--gpus=y=0"}},
 		{exitOK, "makespan 1.00 s", "none.yaml", []string{at("m.makeflow"), "--fit"}},
 		{exitInput, "task a (" + at("m.makeflow") + ", line 3) needs GPUs: 1, and no node that has its cores has " +
@@ -59,6 +60,8 @@ func TestGPUsInSimulations(t *testing.T) {
 	expect(t, exitOK, []string{"needs 1 core", ", 1 GPU", "no node has as many GPUs free", ", GPUs 0"}, "explain", runs,
 		"two", "c")
 	expect(t, exitOK, []string{", 0.5 GPUs"}, "explain", runs, "parts", "ID1")
+	expect(t, exitOK, []string{"no node has 0.6 of one GPU free; running then: ID1, ID2"}, "explain", runs, "rest",
+		"ID3")
 	expect(t, exitOK, []string{"gpus"}, "export", runs, "--format=csv", "two")
 }
 

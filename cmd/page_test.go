@@ -158,10 +158,11 @@ func TestThePageOfARunShowsWhatTheLogHas(t *testing.T) {
 	longest := one[string](t, home,
 		"SELECT workflow || '/' || task FROM v_tasks WHERE run = 'm' ORDER BY runtime_s DESC LIMIT 1")
 	kind := one[string](t, home, "SELECT kind FROM v_tasks WHERE run = 'm' ORDER BY runtime_s DESC LIMIT 1")
-	if got := ask[string](t, page, "document.querySelector('.tasks tbody tr.row td').textContent"); !regexp.
-		MustCompile(`^` + kind + ` \d+$`).MatchString(got) {
-		t.Errorf("the task that ran longest is %q on the page, a %s in the log", got, kind)
+	label := ask[string](t, page, "document.querySelector('.tasks tbody tr.row td').textContent")
+	if !regexp.MustCompile(`^` + kind + ` \d+$`).MatchString(label) {
+		t.Errorf("the task that ran longest is %q on the page, a %s in the log", label, kind)
 	}
+	expect(t, exitOK, []string{longest + " (" + label + ", #"}, "explain", "--dir", home, "m", label)
 	// A click on a row shows the attempt's details and its node.
 	do(t, page, chromedp.Click(".tasks tbody tr.row", chromedp.ByQuery))
 	expectText(t, page, ".timeline .detail", longest)

@@ -10,8 +10,11 @@ func TestResourcesOfOnesOwn(t *testing.T) {
 		"m.makeflow": "CATEGORY=lic\na:\n\ttrue >a\nb:\n\ttrue >b\nCATEGORY=free\nc:\n\ttrue >c\n",
 		"p.dax": `<adag name="p"><job id="ID1" name="x" runtime="3"><profile namespace="condor" ` +
 			`key="concurrency_limits">LIC:2, db</profile></job><job id="ID2" name="x" runtime="3"/></adag>`,
-		"c.yaml":   "nodes: [{name: n, cores: 4, memory: 1GB}]\n",
-		"l.yaml":   "nodes: [{name: n, cores: 4, memory: 1GB}]\nresources: {l: 1}\n",
+		"c.yaml": "nodes: [{name: n, cores: 4, memory: 1GB}]\n",
+		"l.yaml": "nodes: [{name: n, cores: 4, memory: 1GB}]\nresources: {l: 1}\n",
+		"w.json": `{"name": "w", "schemaVersion": "1.4", "workflow": {"tasks": [{"id": "a", "name": "a", ` +
+			`"runtimeInSeconds": 3, "needs": {"LIC": 2}}, {"id": "b", "name": "b", "runtimeInSeconds": 3, ` +
+			`"needs": "LIC"}]}}`,
 		"none.dax": `<adag name="p"><job id="ID1" name="x" runtime="3"/></adag>`,
 	})
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -29,6 +32,9 @@ func TestResourcesOfOnesOwn(t *testing.T) {
 		{exitUsage, "--resource l is given twice, or also by the cluster file", []string{
 			"--cluster=" + at("l.yaml"), "--resource=l=2", at("m.makeflow")}},
 		{exitOK, "makespan 3.00 s", []string{"--resource=LIC=2", "--resource=db=1", at("p.dax")}},
+		{exitOK, "makespan 6.00 s", []string{"--resource=LIC=2", "--name=w", at("w.json")}},
+		{exitInput, "task a (" + at("w.json") + ", line 1) needs 2 of LIC, of which there is none",
+			[]string{at("w.json")}},
 		{exitInput, "task ID1 (" + at("p.dax") + ", line 1) needs 2 of LIC, of which there is none",
 			[]string{at("p.dax")}},
 		{exitInput, "needs 1 of db, of which there is none: --resource db=COUNT says how many there are", []string{
@@ -44,6 +50,7 @@ func TestResourcesOfOnesOwn(t *testing.T) {
 		expect(t, c.code, []string{c.says}, append([]string{"simulate", runs, "--cluster=" + at("c.yaml")},
 			c.args...)...)
 	}
+	expect(t, exitOK, []string{", 2 of LIC"}, "explain", runs, "w", "a")
 }
 
 // An export asks for the memory that tasks of its run held, and the GPUs and resources that the command line gave them.

@@ -91,6 +91,18 @@ func (d *Draft) scattered(seg *Segment) bool {
 	return !ok
 }
 
+// onlyParts reports whether a task that has a reason to wait now would have room, but for GPUs of which parts are free.
+func (d *Draft) onlyParts(t TaskID, r *Reason) bool {
+	seg := Segment{Task: t, Node: r.Node, Hold: d.s.tasks.of(t).Need}
+	if seg.Hold[unit.GPU] == 0 || r.Code == PlannedLater && r.At > d.now {
+		return false
+	}
+	if seg.Node == None {
+		seg.Node = d.Fastest(seg.Hold)
+	}
+	return seg.Node != None && d.scattered(&seg)
+}
+
 // checkGPUs reports that a task is to hold GPUs that others hold, that its node does not have, or another number of
 // them than it is to hold.
 func (s *State) checkGPUs(o *Order) error {

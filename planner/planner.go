@@ -233,6 +233,8 @@ func (p *Planner) explain(t TaskID, r Reason) {
 	p.told = Extend(p.told, int(t)+1)
 	if p.draft.Limited(t) {
 		r = p.draft.WhyLimited(t)
+	} else if p.draft.onlyParts(t, &r) {
+		r = Reason{Code: NoNodeFree, Dim: unit.GPU, Node: None}
 	}
 	if p.told[t] == r.Code {
 		return

@@ -3,11 +3,13 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
+	"gantry/trace/shown"
 )
 
 // Replay gives the events of the run in the order in which they were appended, to rebuild its state. With the arrival
@@ -165,8 +167,36 @@ func (db *DB) Spec(ctx context.Context, l *Life) (*executor.TaskSpec, error) {
 	if err != nil || i >= len(a.Tasks) || a.Tasks[i].Name != l.Task {
 		return nil, err
 	}
-	l.GPUs = float64(a.Arrived.Tasks[i].Need[unit.GPU]) / unit.WholeGPU
-	return a.Tasks[i], nil
+	info, err := db.Info(ctx, l.Run)
+	l.GPUs, l.Besides = float64(a.Arrived.Tasks[i].Need[unit.GPU])/unit.WholeGPU, info.Besides(a)(i)
+	return a.Tasks[i], err
+}
+
+// Besides returns a function that names needs and limits of a task of an admission, besides cores, memory, block I/O
+// and time.
+func (r *RunInfo) Besides(a *executor.Admission) func(i int) []string {
+	var set struct{ Tokens []executor.Token } // that the run has
+	_ = json.Unmarshal(r.Settings, &set)
+	return func(i int) (names []string) {
+		t := &a.Arrived.Tasks[i]
+		if n := t.Need[unit.GPU]; n == unit.WholeGPU {
+			names = append(names, "1 GPU")
+		} else if n > 0 {
+			names = append(names, fmt.Sprintf("%g GPUs", float64(n)/unit.WholeGPU))
+		}
+		for k, x := range set.Tokens[:min(len(set.Tokens), planner.MostTokens)] {
+			if n := t.Tokens[k]; n > 0 {
+				names = append(names, fmt.Sprintf("%d of %s", n, x.Name))
+			}
+		}
+		if a.Tasks[i].Network {
+			names = append(names, "a network")
+		}
+		if n := a.Tasks[i].DiskLimit; n > 0 {
+			names = append(names, "at most "+shown.Size(n)+" on disk")
+		}
+		return names
+	}
 }
 
 // Info reads the RunInfo that CreateRun was given. The run is given as in Summary.

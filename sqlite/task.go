@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"gantry/planner"
@@ -45,10 +46,16 @@ type Life struct {
 	Suspensions []Suspension `json:"suspensions"`
 	// Command and files are as its workflow has them. Readers fill them in from Spec.
 	Command string   `json:"command"`
-	GPUs    float64  `json:"need_gpus"`
 	Inputs  []string `json:"inputs"`
 	Outputs []string `json:"outputs"`
+	// Label is the type, with the place among tasks of this type where the name is a number, as on pages.
+	Label string `json:"label"`
+	// Spec fills these in.
+	GPUs    float64  `json:"need_gpus"`
+	Besides []string `json:"needs_besides"` // cores, memory, block I/O and time, for people
 }
+
+var plainNumber = regexp.MustCompile(`(?i)^(id|task|job|node|n|t)?[_-]?\d+$`)
 
 // Last is the last attempt; nil if there was none.
 func (l *Life) Last() *Attempt {
@@ -155,7 +162,7 @@ type UnknownTaskError struct{ said string }
 
 func (e *UnknownTaskError) Error() string { return e.said }
 
-// findTask finds a task by name, by WORKFLOW/NAME, or by #ID.
+// findTask finds a task by name, by WORKFLOW/NAME, by #ID, or by its type and its place among those of that type.
 func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, error) {
 	const query = "SELECT t.task, w.name || '/' || t.name FROM tasks t JOIN workflows w ON w.run = t.run AND " +
 		"w.workflow = t.workflow WHERE t.run = ?1 AND t.state <> 'continued' AND "
@@ -170,7 +177,11 @@ func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, 
 			"t.name = substr(?2, length(w.name) + 2) AND t.state <> 'continued'",
 		query + "(t.name = ?2 OR w.name || '/' || t.name = ?2)",
 		query + "(lower(t.kind) = lower(?2) OR lower(w.name || '/' || t.kind) = lower(?2)) ORDER BY t.task",
+		byLabel,
 		query + "instr(lower(t.name), lower(?2)) > 0 ORDER BY t.task"} {
+		if i == 4 && !numbered.MatchString(name) {
+			continue
+		}
 		var ids []int64
 		var like []string
 		if err := EachRow(ctx, db, func(t *struct {
@@ -183,10 +194,10 @@ func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, 
 			return 0, err
 		}
 		switch {
-		case len(ids) == 1 && i < 4:
+		case len(ids) == 1 && i < 5:
 			return ids[0], nil
 		case i < 2 || len(ids) == 0:
-		case i == 2:
+		case i == 2, i == 4:
 			return 0, unknown("several tasks %q: say which of %s", name, list(like, 10))
 		case i == 3:
 			return 0, unknown("%d tasks of transformation %q: say which of %s", len(like), name, list(like, 10))
@@ -211,6 +222,14 @@ func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, 
 	}
 	return 0, unknown("no task %q; there are %s", name, list(some, 10))
 }
+
+// byLabel finds tasks as pages call those whose names are numbers: by the type, and the place among those of that type.
+const byLabel = `SELECT task, name FROM (SELECT t.task, w.name || '/' || t.name AS name, t.state, w.name AS flow,
+		t.kind || ' ' || row_number() OVER (PARTITION BY t.workflow, t.kind ORDER BY t.task) AS label
+		FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow WHERE t.run = ?1)
+	WHERE state <> 'continued' AND lower(?2) IN (lower(label), lower(flow || '/' || label)) ORDER BY task`
+
+var numbered = regexp.MustCompile(" [1-9][0-9]*$")
 
 // Noted is a note of the policy about a task or its workflow.
 type Noted struct {
@@ -263,6 +282,9 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 		return nil, err
 	}
 	l := &lives[0]
+	if err := db.label(ctx, id, l); err != nil {
+		return nil, err
+	}
 	r := &reading{ctx: ctx, db: db, run: id}
 	into(r, &l.Waits, waitsOf, t)
 	for i := range l.Waits {
@@ -322,6 +344,18 @@ const waitsOf = `SELECT w.since_ns, w.reason, coalesce(w.dim, ''), coalesce(n.na
 				a.queued_ns <= w.since_ns AND (a.ended_ns IS NULL OR a.ended_ns > w.since_ns)
 			JOIN tasks t ON t.run = ?1 AND t.task = a.task ORDER BY a.attempt) x) END
 	FROM waits w LEFT JOIN nodes n ON n.run = w.run AND n.node = w.node WHERE w.run = ?1 AND w.task = ?2 ORDER BY w.seq`
+
+// label fills in the label of a task.
+func (db *DB) label(ctx context.Context, run int64, l *Life) error {
+	if l.Label = l.Kind; !plainNumber.MatchString(l.Task) {
+		return nil
+	}
+	nth, err := RowOf[int64](ctx, db, `SELECT count(*) FROM tasks t JOIN workflows w ON w.run = t.run AND
+		w.workflow = t.workflow JOIN tasks k ON k.run = t.run AND k.task BETWEEN w.first_task AND t.task AND
+		k.workflow = t.workflow AND k.kind = t.kind WHERE t.run = ? AND t.task = ?`, run, l.ID)
+	l.Label = fmt.Sprintf("%s %d", l.Kind, nth)
+	return err
+}
 
 // WaitsForOthers reports whether other tasks, by the resources that they hold or get first, are the reason to wait.
 func WaitsForOthers(reason string) bool { return reason == "no-node-free" || reason == "outranked" }

@@ -177,6 +177,7 @@ type ran struct {
 	Image   string   `json:"image,omitempty"`
 	Inputs  []string `json:"inputs,omitempty"`
 	Outputs []string `json:"outputs,omitempty"`
+	Needs   []string `json:"needs,omitempty"` // besides those of all
 }
 
 // reused is a task that took over the outputs of an earlier attempt.

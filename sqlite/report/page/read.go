@@ -473,9 +473,15 @@ func (r *reader) programs(db *sqlite.DB, o *Options) error {
 	if kept.tasks != len(r.tasks) {
 		kept.tasks, kept.by = len(r.tasks), map[planner.TaskID]ran{}
 		text := 0
+		info, err := db.Info(r.ctx, r.out.Name)
+		if err != nil {
+			return err
+		}
 		if err := db.Admissions(r.ctx, r.out.Name, func(a *executor.Admission) error {
+			besides := info.Besides(a)
 			for i, t := range a.Tasks {
-				x := ran{shown.Text(cut(o.Command(t), maxMessage)), t.Image, filesOf(t.Inputs), filesOf(t.Outputs)}
+				x := ran{shown.Text(cut(o.Command(t), maxMessage)), t.Image, filesOf(t.Inputs), filesOf(t.Outputs),
+					besides(i)}
 				text += len(x.Command) + len(strings.Join(x.Inputs, "")) + len(strings.Join(x.Outputs, ""))
 				if text <= maxRanText {
 					kept.by[a.Arrived.Tasks[i].ID] = x

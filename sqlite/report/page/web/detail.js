@@ -1,5 +1,5 @@
 // Everything that is known of a task, as gantry explain has it.
-import {el, seconds, bytes, perSecond, cores, percent, plural} from './text.js';
+import {el, seconds, bytes, perSecond, cores, percent, plural, quote} from './text.js';
 import {states} from './data.js';
 
 const shortages = {cpu: t => cores(t.cores), memory: t => bytes(t.memory) + ' of memory', disk: t => perSecond(t.disk) + ' of disk',
@@ -94,7 +94,7 @@ function history(run, t, need) {
 export function detail(run, i) {
   const a = run.attempt, t = a.task[i], s = u => seconds(run.secs(u)), fact = (k, v) => v ? [el('dt', {}, k), el('dd', {}, v)] : [];
   const need = {cores: run.task.cores[t], memory: run.task.memory[t] * 1000, disk: run.task.disk[t] * 1000};
-  const needs = [cores(need.cores), need.memory && bytes(need.memory) + ' of memory', need.disk && perSecond(need.disk) + ' of disk', run.task.limit[t] && `at most ${s(run.task.limit[t])}`].filter(Boolean).join(', ');
+  const needs = [cores(need.cores), need.memory && bytes(need.memory) + ' of memory', need.disk && perSecond(need.disk) + ' of disk', run.task.limit[t] && `at most ${s(run.task.limit[t])}`, ...(run.ran[t]?.needs || [])].filter(Boolean).join(', ');
   const imputed = run.imputations[run.task.imputed[t]], critical = run.critical.has(i);
   const program = run.ran[t] || {}, files = list => (list || []).join('\n');
   return [el('h4', {}, run.label(t)), program.command ? el('pre', {tabindex: 0, 'aria-label': 'Its command'}, program.command) : '', el('dl', {},
@@ -105,5 +105,5 @@ export function detail(run, i) {
     ...fact('waited', s(a.wait[i]) + ' from when it was ready'), ...fact('ended', !run.knows(i, 'end') ? 'not yet' : `at ${s(run.stop[i])}` +
       (!run.knows(i, 'plan') ? '' : a.over[i] ? `, ${s(Math.abs(a.over[i]))} ${a.over[i] > 0 ? 'later' : 'earlier'} than planned` : ', as planned'))),
     el('ol', {class: 'history', 'aria-label': 'History'}, ...history(run, t, need).map(([at, , text]) => el('li', {}, el('time', {}, `${run.secs(at).toFixed(3)} s`), el('span', {}, text)))),
-    el('p', {class: 'note'}, el('code', {}, `gantry explain ${run.name} ${run.fullName(i)}`))];
+    el('p', {class: 'note'}, el('code', {}, `gantry explain ${run.name} ${quote(run.fullName(i))}`))];
 }
