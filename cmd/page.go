@@ -66,10 +66,12 @@ func policyNames(text string) ([]string, error) {
 	return names, nil
 }
 
+func resultsDir(home, run string) string { return filepath.Join(home, run, "results") }
+
 // resultsFor finds the results of runs below home, with their addresses as seen from a page in a file.
 func resultsFor(home, file string) func(run string, flows []string) ([]page.Result, int) {
 	return func(run string, flows []string) ([]page.Result, int) {
-		dir := filepath.Join(home, run, "results")
+		dir := resultsDir(home, run)
 		at, err := filepath.Abs(filepath.Dir(file))
 		to, err2 := filepath.Abs(dir)
 		if rel, err3 := filepath.Rel(at, to); file != "-" && errors.Join(err, err2, err3) == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/signal"
 	"path/filepath"
 	"strconv"
@@ -197,6 +198,11 @@ func (l *liveOne) Data(ctx context.Context) ([]byte, bool, error) {
 	return data, over, err
 }
 
+// File implements live.Files.
+func (l *liveOne) File(name string) (*os.File, error) {
+	return page.OpenResult(resultsDir(l.c.String("dir"), l.run), name)
+}
+
 // liveRun is a run of the log as a source of pages.
 type liveRun struct {
 	db        *sqlite.DB
@@ -254,9 +260,17 @@ func (l *liveRun) Data(ctx context.Context) ([]byte, bool, error) {
 		return nil, false, err
 	}
 	o := pageOptions(l.home)
-	o.Live, o.More, o.Ran, o.Results = true, l.more, &l.ran, resultsFor(l.home, "-")
+	o.Live, o.More, o.Ran = true, l.more, &l.ran
+	o.Results = func(run string, flows []string) ([]page.Result, int) {
+		return page.ResultsIn(resultsDir(l.home, run), "results/", flows)
+	}
 	// The driver hands each row over between two goroutines if it may have to stop in between.
 	return page.Data(context.WithoutCancel(ctx), l.db, l.run, o)
+}
+
+// File implements live.Files.
+func (l *liveRun) File(name string) (*os.File, error) {
+	return page.OpenResult(resultsDir(l.home, l.run), name)
 }
 
 // Bounds of the page of a directory.

@@ -39,6 +39,8 @@ func TestThePageOfADirectory(t *testing.T) {
 	needsBrowser(t)
 	dir := t.TempDir()
 	expect(t, exitOK, nil, "simulate", "--quiet", "--dir", dir, "--name", "earlier", montage)
+	const result = "run/earlier/results/montage-25/a b.txt"
+	cliTest{t, dir}.write(strings.TrimPrefix(result, "run/"), "came out")
 	s := serveIn(t, dir, "--runtime", "null", "--name", "srv", "--time-scale", "0")
 	count := 10_000
 	if testing.Short() {
@@ -79,9 +81,21 @@ func TestThePageOfADirectory(t *testing.T) {
 		one := browse(t, address+x.path+"/")
 		do(t, one, chromedp.Poll(`document.querySelector('#answer') !== null`, nil))
 		expectText(t, one, "main", x.has)
+		if x.path == "run/earlier" {
+			link := ask[string](t, one, "document.querySelector('#results a').href")
+			r, err := http.Get(link)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, _ := io.ReadAll(r.Body)
+			if r.Body.Close(); string(text) != "came out" || link != address+strings.ReplaceAll(result, " ", "%20") {
+				t.Errorf("%s is %q", link, text)
+			}
+		}
 	}
-	for path, want := range map[string]string{"run/nothere/": "no run", "run/..%2f..%2fetc/": "no run",
-		"x/y/": "no such page", "submission/99999999/": "99999999"} {
+	for path, want := range map[string]string{"run/earlier/results/none": "no such result",
+		"run/nothere/": "no run", "run/..%2f..%2fetc/": "no run", "x/y/": "no such page",
+		"submission/99999999/": "99999999"} {
 		r, err := http.Get(address + path)
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -28,6 +29,11 @@ type Source interface {
 	Over(ctx context.Context) (bool, error)
 	// Data is the data of the document, compressed, and whether the run is over, so that there is no more to come.
 	Data(ctx context.Context) (data []byte, over bool, err error)
+}
+
+// Files is a Source whose document links to files, below results/.
+type Files interface {
+	File(name string) (*os.File, error)
 }
 
 // Bounds of the requests of clients: a server shares a process with the run.
@@ -261,8 +267,28 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "events":
 		at.serveEvents(r.Context(), w)
 	default:
-		http.NotFound(w, r)
+		at.serveFile(w, r, name)
 	}
+}
+
+// serveFile sends a file that a program made. A browser saves it, and shows nothing of it.
+func (r *room) serveFile(w http.ResponseWriter, q *http.Request, name string) {
+	name, ok := strings.CutPrefix(name, "results/")
+	files, has := r.source.(Files)
+	if !ok || !has {
+		http.NotFound(w, q)
+		return
+	}
+	f, err := files.File(name)
+	if err != nil {
+		http.Error(w, "there is no such result", http.StatusNotFound)
+		return
+	}
+	defer f.Close()
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Hour)) // it may be large
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Disposition", "attachment")
+	http.ServeContent(w, q, "", time.Time{}, f)
 }
 
 // enter returns the room of a source below the address. One that nobody looks at makes room for it.

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -166,6 +168,39 @@ func TestAStreamHearsOfEachVersionAndOfTheEnd(t *testing.T) {
 	}
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// withFiles is a source with files.
+type withFiles struct {
+	*source
+	dir string
+}
+
+func (s *withFiles) File(name string) (*os.File, error) { return os.Open(filepath.Join(s.dir, name)) }
+
+// A browser saves the results to which a page links, and shows none: a program made them.
+func TestResultsAreSaved(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a b.html"), []byte("<script>"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Listen(0, &withFiles{&source{}, dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() { _ = s.Serve(ctx) }()
+	code, text, h := get(t, "GET", s.URL()+"results/a%20b.html")
+	if code != 200 || text != "<script>" || h.Get("Content-Disposition") != "attachment" ||
+		h.Get("Content-Type") != "application/octet-stream" {
+		t.Errorf("%d: %q, headers %v", code, text, h)
+	}
+	for _, name := range []string{"results/none", "results", "a%20b.html"} {
+		if code, text, _ := get(t, "GET", s.URL()+name); code != 404 {
+			t.Errorf("%s: %d: %q", name, code, text)
+		}
 	}
 }
 

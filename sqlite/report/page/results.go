@@ -3,6 +3,7 @@ package page
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"image"
 	_ "image/gif" // pictures that results are
@@ -93,6 +94,23 @@ func ResultsIn(dir, base string, flows []string) (all []Result, more int) {
 		}
 	}
 	return all, more
+}
+
+// OpenResult opens a regular file below dir, out of which no link leads.
+func OpenResult(dir, name string) (*os.File, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe may be there by now
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(fs.ErrNotExist, f.Close())
+	}
+	return f, nil
 }
 
 // thumb is a small picture of one that a program made, as a data URL; "" if the file is none.

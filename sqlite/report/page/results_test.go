@@ -62,6 +62,16 @@ func TestResultsAreListedWithPictures(t *testing.T) {
 	if got := all[0].Link; got != "./r/flow/a%20%231%3F.png" {
 		t.Errorf("the link of a picture is %s", got)
 	}
+	for name, opens := range map[string]bool{"flow/deep/t.txt": true, "flow/deep": false,
+		"flow/out/passwd": false, "../secret": false, "gone": false} {
+		f, err := page.OpenResult(dir, name)
+		if (err == nil) != opens {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err == nil {
+			f.Close()
+		}
+	}
 	if all[3].Bytes != 4 {
 		t.Errorf("a text of 4 bytes has %d", all[3].Bytes)
 	}
