@@ -11,6 +11,7 @@ import (
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor/container"
+	"gantry/executor/container/gpu"
 	"gantry/sqlite"
 	"gantry/sqlite/report/columns"
 )
@@ -54,7 +55,8 @@ not enforced).`,
 			if row.Facts != nil {
 				facts = append(facts, row.Facts(c.Context)...)
 			}
-			facts = append(append(facts, otherRuntimes(c.Context, row)...), hostModelFacts(c.Context, homeOf(c))...)
+			facts = append(append(facts, gpuFact()), otherRuntimes(c.Context, row)...)
+			facts = append(facts, hostModelFacts(c.Context, homeOf(c))...)
 			lacking := printFacts(c, facts)
 			if err != nil {
 				return exit.With(exit.Host, err)
@@ -86,6 +88,17 @@ func printFacts(c *cli.Context, facts []container.Fact) (lacking int) {
 	}
 	_ = columns.Print(c.App.Writer, 0, "", rows, nil) // whole lines are folded to the terminal
 	return lacking
+}
+
+// gpuFact names the GPUs of this host. That it has none is no limit.
+func gpuFact() container.Fact {
+	host := gpu.Open(nil)
+	all := host.GPUs()
+	if len(all) == 0 {
+		return container.Fact{Name: "gpus", Evidence: host.WhyNone()}
+	}
+	return container.Fact{Name: "gpus", Verdict: container.Yes,
+		Evidence: "tasks can hold " + term.NamesOf(all, mostNamed), Advice: host.Fault()}
 }
 
 // otherRuntimes says which other runtimes make containers on this host. That they do not is no limit either.

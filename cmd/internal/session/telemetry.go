@@ -13,11 +13,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/container/stage"
 	"gantry/sqlite"
 	"gantry/sqlite/export"
 )
@@ -66,7 +68,28 @@ func sendSpans(endpoint string, db *sqlite.DB, run string, stop <-chan executor.
 		} else if err != nil {
 			return err
 		}
-		if err := post(ctx, endpoint, request); err != nil {
+		if err := deliver(ctx, endpoint, request); err != nil {
+			return err
+		}
+	}
+}
+
+// busyError is an answer upon which OTLP has a request repeated.
+type busyError struct {
+	error
+	after time.Duration // not before that
+}
+
+// deliver posts a request, and again as long as the endpoint is busy and there is time.
+func deliver(ctx context.Context, endpoint string, body []byte) error {
+	for pause := 500 * time.Millisecond; ; pause *= 2 {
+		err := post(ctx, endpoint, body)
+		busy := new(busyError)
+		if !errors.As(err, &busy) {
+			return err
+		}
+		wait := max(pause, busy.after)
+		if end, _ := ctx.Deadline(); time.Until(end) < wait || stage.Sleep(ctx, wait) != nil {
 			return err
 		}
 	}
@@ -111,7 +134,12 @@ func post(ctx context.Context, endpoint string, body []byte) error {
 	err = json.Unmarshal(text, &partial)
 	switch {
 	case answer.StatusCode/100 != 2:
-		return fmt.Errorf("%s answers %s: %.200q", req.URL.Host, answer.Status, text)
+		err := fmt.Errorf("%s answers %s: %.200q", req.URL.Host, answer.Status, text)
+		if slices.Contains([]int{429, 502, 503, 504}, answer.StatusCode) {
+			seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After")) // a date is 0
+			return &busyError{err, time.Duration(seconds) * time.Second}
+		}
+		return err
 	case err == nil && strings.Trim(partial.PartialSuccess.RejectedSpans.String(), "0") != "":
 		return fmt.Errorf("%s has rejected %s spans: %q", req.URL.Host, partial.PartialSuccess.RejectedSpans,
 			partial.PartialSuccess.ErrorMessage)

@@ -21,6 +21,7 @@ type sentSpan struct {
 func TestRunsSendSpans(t *testing.T) {
 	var spans []sentSpan
 	var service, key string
+	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body struct {
 			ResourceSpans []struct {
@@ -33,6 +34,12 @@ func TestRunsSendSpans(t *testing.T) {
 		switch r.URL.Path {
 		case "/moved":
 			http.Redirect(w, r, "/v1/traces", http.StatusTemporaryRedirect)
+			return
+		case "/busy", "/away":
+			if asked++; asked == 1 || r.URL.Path == "/away" {
+				w.Header().Set("Retry-After", map[string]string{"/busy": "1", "/away": "3600"}[r.URL.Path])
+				http.Error(w, "later", http.StatusServiceUnavailable)
+			}
 			return
 		case "/partly":
 			w.Write([]byte(`{"partialSuccess": {"rejectedSpans": "3", "errorMessage": "bad"}}`))
@@ -96,6 +103,15 @@ func TestRunsSendSpans(t *testing.T) {
 		if errs := run(); !strings.Contains(errs, says) {
 			t.Errorf("%s: %s", path, errs)
 		}
+	}
+	// An endpoint that is busy is asked again, as long as there is time.
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", server.URL+"/busy")
+	if errs := run(); strings.Contains(errs, "OpenTelemetry") || asked != 2 {
+		t.Errorf("asked %d times: %s", asked, errs)
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", server.URL+"/away")
+	if errs := run(); !strings.Contains(errs, " answers 503 Service Unavailable") || asked != 3 {
+		t.Errorf("asked %d times: %s", asked, errs)
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://me:s3cret@127.0.0.1:none/s3cret")
 	if errs := run(); !strings.Contains(errs, "the address is none") || strings.Contains(errs, "s3cret") {

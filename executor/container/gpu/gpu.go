@@ -73,12 +73,20 @@ func (h *Host) Key(name string) string {
 
 // WhyNone says why there is no GPU, or no more: the first file with a fault, or that there is none.
 func (h *Host) WhyNone() string {
+	if fault := h.Fault(); fault != "" {
+		return fault
+	}
+	return fmt.Sprintf("no file in %s describes one; nvidia-ctk cdi generate writes one", strings.Join(h.dirs, " or "))
+}
+
+// Fault is that of the first file that has one; "" if none has.
+func (h *Host) Fault() string {
 	faults := h.cache.GetErrors()
 	for _, path := range slices.Sorted(maps.Keys(faults)) {
 		fault := strings.TrimPrefix(faults[path][0].Error(), "failed to load CDI Spec ")
 		return "file " + path + ": " + strings.Join(strings.Fields(fault), " ")
 	}
-	return fmt.Sprintf("no file in %s describes one; nvidia-ctk cdi generate writes one", strings.Join(h.dirs, " or "))
+	return ""
 }
 
 // Edits returns the edits of a container that gets some devices.
