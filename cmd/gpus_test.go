@@ -118,6 +118,8 @@ func TestGPUsOfNodes(t *testing.T) {
 	})
 	bad := writeFiles(t, map[string]string{
 		"madeup.json": `{"cdiVersion":"0.6.0","kind":"example.com/gpu","devices":[{"name":"0"}]}`})
+	gone := writeFiles(t, map[string]string{"gone.json": `{"cdiVersion":"0.6.0","kind":"example.com/gpu",` +
+		`"devices":[{"name":"0","containerEdits":{"deviceNodes":[{"path":"/dev/gone"}]}}]}`})
 	at := func(name string) string { return filepath.Join(dir, name) }
 	runs := "--dir=" + at("runs")
 	for _, runtime := range runtimesOf(t) {
@@ -192,6 +194,8 @@ func TestGPUsOfNodes(t *testing.T) {
 				at("g.makeflow")}},
 			{exitInput, "nodes some; file " + filepath.Join(bad, "madeup.json") + ": invalid CDI Spec", []string{
 				"--cdi-dir=" + bad, at("g.makeflow")}},
+			{exitHost, `example.com/gpu=0: failed to stat CDI host device "/dev/gone": no such file or directory (is`,
+				[]string{"--cdi-dir=" + gone, at("g.makeflow")}},
 			{exitHost, "the cluster asks for 5 GPUs, this host has 0: file " + bad, []string{"--cdi-dir=" + bad,
 				"--cluster=" + at("many.yaml"), at("g.makeflow")}},
 		} {

@@ -32,7 +32,10 @@ func (r *Runtime) openGPUs() error {
 func (r *Runtime) editsOf(names []string) (*gpu.Edits, error) {
 	edits, err := r.gpus.Edits(names)
 	if err == nil {
-		err = gpu.Apply(edits, &specs.Spec{}) // it looks at the devices
+		if err = gpu.Apply(edits, &specs.Spec{}); err != nil { // it looks at the devices
+			err = fmt.Errorf("%s: %w (is their file of CDI of another time? nvidia-ctk cdi generate writes it again)",
+				strings.Join(names, ", "), err)
+		}
 	}
 	if err == nil && len(edits.Hooks) > 0 && !r.host.Hooks {
 		err = fmt.Errorf("the files of %s have hooks (%s), which this %s does not run: it takes Docker 25 with CDI, "+
