@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,7 +49,10 @@ func testCalibrate(t *testing.T, runtime string) {
 		nothingIsLeft(t, home) // other tests disturbed it
 		code, out, errs = invoke(t, args...)
 	}
-	if code == exitHost && strings.Contains(errs, "the host was too busy") {
+	var load float64
+	text, _ := os.ReadFile("/proc/loadavg")
+	fmt.Sscan(string(text), &load)
+	if code == exitHost && strings.Contains(errs, "the host was too busy") && load > 1 {
 		t.Skip("the host stayed too busy for a calibration")
 	}
 	if code != exitOK {

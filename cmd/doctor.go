@@ -25,7 +25,7 @@ takes about ten seconds and leaves nothing behind; with --runtime oci it makes t
 missing. The last lines show the model of this host by gantry calibrate, and whether it is used.
 
    gantry doctor --runtime oci
-   srun -N 4 gantry doctor      the nodes of an allocation of Slurm
+   srun --label gantry doctor   the nodes of an allocation of Slurm
 
 Exit codes: 0 the tests ran, whatever they found; 4 no containers can be made (or, with --strict, a limit is
 not enforced).`,

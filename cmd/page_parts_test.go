@@ -78,7 +78,7 @@ func TestThePageOfARunInContainers(t *testing.T) {
 	if !strings.Contains(live, "Live, as of") {
 		t.Errorf("the live page says %q", live)
 	}
-	do(t, page, chromedp.Poll(`document.getElementById('live').textContent.includes('has ended')`, nil))
+	poll(t, page, `document.getElementById('live').textContent.includes('has ended')`)
 	expectText(t, page, "#answer", "failed")
 
 	file := filepath.Join(dir, "f.html")

@@ -103,6 +103,12 @@ func do(t *testing.T, ctx context.Context, actions ...chromedp.Action) {
 	}
 }
 
+// poll waits until a script in the page is true.
+func poll(t *testing.T, ctx context.Context, script string) {
+	t.Helper()
+	do(t, ctx, chromedp.Poll(script, nil, chromedp.WithPollingTimeout(0))) // a busy host may need more than 30 s
+}
+
 // ask evaluates a script in the page.
 func ask[T any](t *testing.T, ctx context.Context, script string) (v T) {
 	t.Helper()

@@ -54,7 +54,7 @@ func TestThePageOfADirectory(t *testing.T) {
 	s.submit("--emulate", filepath.Join(files, "w.yaml"))
 	address := watching(t, "--dir", dir)
 	page := browse(t, address)
-	do(t, page, chromedp.Poll(`document.querySelectorAll('#queue tbody tr').length > 0`, nil))
+	poll(t, page, `document.querySelectorAll('#queue tbody tr').length > 0`)
 	shown := ask[int](t, page, "document.querySelectorAll('#queue tbody tr').length")
 	if shown < min(count, 1000) || shown > 2000 {
 		t.Errorf("%d of %d submissions are listed", shown, count)
@@ -79,7 +79,7 @@ func TestThePageOfADirectory(t *testing.T) {
 	// From the list into a submission and into runs, under way or not.
 	for _, x := range []struct{ path, has string }{{"submission/" + first, "1 of 1"}, {"run/earlier", "25 of 25"}} {
 		one := browse(t, address+x.path+"/")
-		do(t, one, chromedp.Poll(`document.querySelector('#answer') !== null`, nil))
+		poll(t, one, `document.querySelector('#answer') !== null`)
 		expectText(t, one, "main", x.has)
 		if x.path == "run/earlier" {
 			link := ask[string](t, one, "document.querySelector('#results a').href")

@@ -313,9 +313,8 @@ func (db *DB) transact(f func() error) error {
 	}
 	if err != nil {
 		_ = db.exec("ROLLBACK") // it fails where SQLite itself has rolled back
-	} else {
-		db.hashes = nil
 	}
+	db.hashes = nil // also after a failure: the last words of a run have little room on a full disk
 	return db.wrap("write", err)
 }
 

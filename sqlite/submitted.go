@@ -2,11 +2,13 @@ package sqlite
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -234,13 +236,21 @@ func (db *DB) SubmittedWith(ctx context.Context, key string) ([]Submitted, error
 
 // SubmittedTo returns the latest submissions to any server of the log, the newest first, at most that many; of these
 // users, by number, unless that is nil.
-func (db *DB) SubmittedTo(ctx context.Context, users []int, most int) ([]Submitted, error) {
+func (db *DB) SubmittedTo(ctx context.Context, users []int, most int) (latest []Submitted, err error) {
+	const order = "ORDER BY s.id DESC LIMIT ?"
 	if users == nil {
-		return RowsOf[Submitted](ctx, db, submittedColumns+"ORDER BY s.id DESC LIMIT ?", most)
+		return RowsOf[Submitted](ctx, db, submittedColumns+order, most)
 	}
-	return RowsOf[Submitted](ctx, db, submittedColumns+"WHERE s.id IN (SELECT id FROM submitted INDEXED BY "+
-		"submitted_by_user WHERE uid IN (SELECT value FROM json_each(?)) ORDER BY id DESC LIMIT ?) ORDER BY s.id DESC",
-		asJSON{users}, most)
+	for _, user := range users { // one by one they are found by an index, in this order
+		of, err := RowsOf[Submitted](ctx, db, submittedColumns+"WHERE s.uid = ? "+order, user, most)
+		if err != nil {
+			return nil, err
+		}
+		latest = append(latest, of...)
+	}
+	slices.SortFunc(latest, func(a, b Submitted) int { return cmp.Compare(b.ID, a.ID) })
+	latest = slices.CompactFunc(latest, func(a, b Submitted) bool { return a.ID == b.ID })
+	return latest[:min(len(latest), most)], nil
 }
 
 // SingleTask is a single task of any run that ended well.

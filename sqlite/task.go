@@ -347,13 +347,16 @@ const waitsOf = `SELECT w.since_ns, w.reason, coalesce(w.dim, ''), coalesce(n.na
 
 // label fills in the label of a task.
 func (db *DB) label(ctx context.Context, run int64, l *Life) error {
-	if l.Label = l.Kind; !plainNumber.MatchString(l.Task) {
+	if l.Label = l.Kind; l.Kind == "" || !plainNumber.MatchString(l.Task) {
 		return nil
 	}
-	nth, err := RowOf[int64](ctx, db, `SELECT count(*) FROM tasks t JOIN workflows w ON w.run = t.run AND
-		w.workflow = t.workflow JOIN tasks k ON k.run = t.run AND k.task BETWEEN w.first_task AND t.task AND
-		k.workflow = t.workflow AND k.kind = t.kind WHERE t.run = ? AND t.task = ?`, run, l.ID)
-	l.Label = fmt.Sprintf("%s %d", l.Kind, nth)
+	like, err := RowOf[struct{ Nth, Of int64 }](ctx, db, `SELECT count(*) FILTER (WHERE k.task <= t.task), count(*)
+		FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow
+		JOIN tasks k ON k.run = t.run AND k.task BETWEEN w.first_task AND max(t.task, w.first_task + w.tasks - 1) AND
+			k.workflow = t.workflow AND k.kind = t.kind WHERE t.run = ? AND t.task = ?`, run, l.ID)
+	if like.Of > 1 {
+		l.Label = fmt.Sprintf("%s %d", l.Kind, like.Nth)
+	}
 	return err
 }
 

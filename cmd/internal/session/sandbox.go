@@ -34,7 +34,10 @@ func OpenShell(ctx context.Context, home string, db *sqlite.DB, life *sqlite.Lif
 	if err != nil {
 		return LogError(err)
 	}
-	if spec == nil || len(spec.Command) == 0 || spec.Image == "" {
+	if spec == nil {
+		return exit.Internalf("task %s of run %s is not in the definition of its workflow", life.Task, life.Run)
+	}
+	if len(spec.Command) == 0 || spec.Image == "" {
 		return exit.Inputf("task %s of run %s has no program of its own: the emulator stood in for it, which has "+
 			"no shell", life.Task, life.Run)
 	}

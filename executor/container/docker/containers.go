@@ -30,7 +30,9 @@ import (
 func (e *Engine) Create(ctx context.Context, s *container.Spec) (id string, err error) {
 	emulated := s.Image == ""
 	if emulated {
-		s.Image = EmptyImage
+		own := *s // the caller may ask again
+		own.Image = EmptyImage
+		s = &own
 	}
 	config, host := configure(s)
 	host.Runtime = e.runtime

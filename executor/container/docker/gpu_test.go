@@ -207,4 +207,9 @@ func TestAnEngineWithCDIIsGivenNames(t *testing.T) {
 		strings.Join(h.DeviceRequests[0].DeviceIDs, " ") != "nvidia.com/gpu=1" || len(h.Devices) != 0 {
 		t.Errorf("the engine is asked for %+v, runtime %q", h.DeviceRequests, h.Runtime)
 	}
+	// A specification without an image stays so: it is asked for again if the answer is lost.
+	s = &container.Spec{Args: []string{"a"}}
+	if _, err := e.Create(t.Context(), s); err != nil || s.Image != "" {
+		t.Errorf("an emulated task has the image %q, %v", s.Image, err)
+	}
 }

@@ -179,11 +179,19 @@ func refuseAddress(own *syscall.NetlinkMessage) error {
 	}
 	request.NlMsghdr = unix.NlMsghdr{Len: uint32(binary.Size(request)), Type: unix.RTM_NEWROUTE,
 		Flags: unix.NLM_F_REQUEST | unix.NLM_F_CREATE | unix.NLM_F_REPLACE | unix.NLM_F_ACK}
-	_, err := binary.Decode(own.Data, binary.NativeEndian, &request.RtMsg)
-	attributes, _ := syscall.ParseNetlinkRouteAttr(own)
+	if own.Header.Type != unix.RTM_NEWROUTE {
+		return nil
+	}
+	if _, err := binary.Decode(own.Data, binary.NativeEndian, &request.RtMsg); err != nil {
+		return err
+	}
+	attributes, err := syscall.ParseNetlinkRouteAttr(own)
+	if err != nil {
+		return err
+	}
 	to := slices.IndexFunc(attributes, func(a syscall.NetlinkRouteAttr) bool { return a.Attr.Type == unix.RTA_DST })
 	leads := []uint8{unix.RTN_LOCAL, unix.RTN_BROADCAST}
-	if own.Header.Type != unix.RTM_NEWROUTE || err != nil || to < 0 || !slices.Contains(leads, request.RtMsg.Type) {
+	if to < 0 || !slices.Contains(leads, request.RtMsg.Type) {
 		return nil
 	}
 	request.RtMsg = unix.RtMsg{Family: unix.AF_INET, Dst_len: request.Dst_len, Table: unix.RT_TABLE_MAIN,

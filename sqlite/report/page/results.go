@@ -46,7 +46,9 @@ var digits = regexp.MustCompile(`[0-9]+`)
 
 // counted is a name by which names stand as people count: part-9 before part-10.
 func counted(name string) string {
-	return digits.ReplaceAllStringFunc(name, func(n string) string { return fmt.Sprintf("%20s", n) })
+	return digits.ReplaceAllStringFunc(name, func(n string) string {
+		return fmt.Sprintf("%20s", strings.TrimLeft(n, "0"))
+	})
 }
 
 // ResultsIn lists the regular files below directories of workflows in dir, in the order of their names, and how many

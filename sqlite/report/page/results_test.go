@@ -82,4 +82,9 @@ func TestResultsAreListedWithPictures(t *testing.T) {
 		all[0].Link != "" || all[2].Name != "many/2" || all[199].Name != "many/199" {
 		t.Errorf("of 300 results %d are listed, and %d are more (%q)", len(all), more, all[0].Link)
 	}
+	write("zeros/part-8", nil)
+	write("zeros/part-007", nil)
+	if all, _ = page.ResultsIn(dir, "", []string{"zeros"}); all[0].Name != "zeros/part-007" {
+		t.Errorf("%s stands first", all[0].Name)
+	}
 }
