@@ -55,7 +55,10 @@ func newUpkeep(dir string, scratch bool, log *sqlite.Run, view *term.Progress) *
 // begin comes when the runtime exists and the log was read back. The area is nil if the runtime has no files.
 func (u *upkeep) begin(area *stage.Area, resumes bool) {
 	if resumes {
-		u.used, _ = stage.DiskUse(math.MaxInt32, u.dir) // unreadable files count nothing
+		used, _ := stage.DiskUse(math.MaxInt32, u.dir) // unreadable files count nothing
+		u.mu.Lock()                                    // attempts that were adopted may end meanwhile
+		u.used = used
+		u.mu.Unlock()
 	}
 	u.ready = true
 	if !u.scratch || area == nil {
@@ -208,7 +211,6 @@ func (s *Session) care(ctx context.Context) error {
 		return nil
 	}
 	k := s.upkeep.keeper
-	k.Image, k.Hash = s.id, s.Set.Reuse
 	s.upkeep.begin(filesOf(s.Engine.Runtime), s.resumes)
 	if !s.Set.Reuse {
 		return nil
