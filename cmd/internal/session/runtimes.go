@@ -314,6 +314,7 @@ func (s *Session) keepFiles(secrets map[string]string) (err error) {
 		s.upkeep = newUpkeep(s.Dir, s.Set.Scratch, s.Log, s.View)
 	}
 	k := &reuse.Keeper{Log: s.DB, Run: s.Log, Home: s.Home, Nodes: s.Platform.Nodes, Seed: s.Set.Seed,
+		Image: s.id, Hash: s.Set.Reuse,
 		Now: func() planner.Time { return s.Engine.Runtime.Now() }, Warn: s.View.Warn, Afar: s.slurm != nil}
 	s.upkeep.keeper = k
 	s.Log.Identify(len(secrets) == 0) // else the identity of a task alone says too little

@@ -140,9 +140,6 @@ func (s *Session) start(ctx context.Context, mode sqlite.Mode) (err error) {
 
 // launch opens the runtime of a run, lets it get ready, and drives it.
 func (s *Session) launch(ctx context.Context, o opening, ready func(context.Context) error) (err error) {
-	if s.upkeep != nil && s.upkeep.keeper != nil { // attempts that are adopted may end before anything else is ready
-		s.upkeep.keeper.Image, s.upkeep.keeper.Hash = s.id, s.Set.Reuse
-	}
 	if s.Engine.Runtime, err = s.openRuntime(ctx, o); err != nil {
 		return s.halted(ctx, err)
 	}
