@@ -49,26 +49,26 @@ func TestSmallInputsTakeFewSystemCalls(t *testing.T) {
 			c.write("in/tree/"+names[i], strings.Repeat("x", 2000))
 		}
 		list := strings.Join(names, " ")
-		for what, flow := range map[string]string{
+		for form, flow := range map[string]string{
 			"makeflow":  c.write("many.makeflow", "n: "+list+"\n\ttrue >n\n"),
 			"directory": c.write("tree.makeflow", "n: tree\n\ttrue >n\n"),
 			"WfFormat":  shellFlow(t, filepath.Join(c.dir, "many.json"), shellTask{"a", list, "n", "true >n"}),
 		} {
-			args := []string{"run", "--quiet", "--dir", filepath.Join(c.dir, what), "--inputs",
+			args := []string{"run", "--quiet", "--dir", filepath.Join(c.dir, form), "--inputs",
 				filepath.Join(c.dir, "in"), "--runtime", "oci", flow}
-			if what != "WfFormat" { // which names it
+			if form != "WfFormat" { // which names it
 				args = slices.Insert(args, 1, "--image", "gantry/busybox")
 			}
-			took[what] = append(took[what], count(gantry, args...))
+			took[form] = append(took[form], count(gantry, args...))
 		}
 		from, to := filepath.Join(c.dir, "in/tree"), filepath.Join(c.dir, "copy")
 		took["cp"] = append(took["cp"], count("cp", "-r", from, to))
 	}
-	each := func(what string) float64 { return (took[what][1] - took[what][0]) / (many - few) }
-	for what := range took {
-		t.Logf("%s: %.1f calls for a file", what, each(what))
-		if each(what) > 3*each("cp") {
-			t.Errorf("%s: %.1f calls for a file, cp takes %.1f", what, each(what), each("cp"))
+	each := func(form string) float64 { return (took[form][1] - took[form][0]) / (many - few) }
+	for form := range took {
+		t.Logf("%s: %.1f calls for a file", form, each(form))
+		if each(form) > 3*each("cp") {
+			t.Errorf("%s: %.1f calls for a file, cp takes %.1f", form, each(form), each("cp"))
 		}
 	}
 }
