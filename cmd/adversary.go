@@ -105,6 +105,9 @@ func readSearch(c *cli.Context) (*adversary.Search, error) {
 	if least := float64(s.Nodes) / 5; !(s.Cores >= least && s.Cores <= 1000) {
 		return nil, exit.Usagef("--cores %g: give a number from %g, a fifth for each node, to 1000", s.Cores, least)
 	}
+	if s.Longest <= 0 {
+		return nil, exit.Usagef("--longest %s: give a time above 0", s.Longest)
+	}
 	if _, err := predict.ParseErrorModel(s.Errors); err != nil {
 		return nil, exit.Usagef("--errors: %w", err)
 	}

@@ -50,6 +50,8 @@ func TestTheWorstInstanceCanBeRepeated(t *testing.T) {
 	expect(t, exitInput, []string{"another search"}, "adversary", "--steps=81", "-o",
 		filepath.Join(dir, "makespan"), "fifo", "edf")
 	short := filepath.Join(dir, "short")
+	expect(t, exitUsage, []string{"--longest -1s: give a time above 0"}, "adversary", "--longest=-1s", "-o", short,
+		"fifo", "edf")
 	expect(t, exitInput, []string{"none of 1000", "--longest"}, "adversary", "--longest=1s", "-o", short, "fifo", "edf")
 	if _, err := os.Stat(short + ".jsonl"); err == nil {
 		t.Error("a search that kept nothing stands in the way of the next")

@@ -114,9 +114,9 @@ func (s *Search) begin(ctx context.Context, r *rand.Rand) (*Found, error) {
 		"--tasks or --workflows", draws, s.Longest)
 }
 
-// A host differs a little from its simulation. In these worlds containers start faster or slower, by a factor of
-// Startup, and each task runs longer, by another part of at most longer. A ratio that changes there by more than steady
-// hangs on some instant, and no host repeats it. The first world is asTold.
+// A host differs a little from its simulation. Each world has a factor of Startup, and but for the first, asTold, lets
+// each task run longer by another part of at most longer. A host does not repeat a ratio that changes there by more
+// than steady: it depends on a tie, or on a few milliseconds.
 var worlds = []float64{1, 0.5, 1, 2}
 
 const (
