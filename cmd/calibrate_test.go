@@ -116,13 +116,33 @@ func TestAnInterruptedCalibrationStoresNothing(t *testing.T) {
 	needsTask(t)
 	beside(t)
 	for _, signal := range []os.Signal{os.Interrupt, os.Kill} {
-		t.Run(signal.String(), func(t *testing.T) { testInterruptedCalibration(t, signal) })
+		t.Run(signal.String(), func(t *testing.T) {
+			home := testInterruptedTrial(t, signal, "calibrate-*/work/lab/t2-1", "calibrate", "--quick")
+			db := logIn(t, home)
+			if rows, err := db.HostModels(t.Context(), ""); err != nil || len(rows) != 0 {
+				t.Errorf("%d rows, %v", len(rows), err)
+			}
+		})
 	}
 }
 
-func testInterruptedCalibration(t *testing.T, signal os.Signal) {
-	home := t.TempDir()
-	cmd := gantryProcess(t, "calibrate", "--quick", "--runtime", "oci", "--dir", home)
+func TestAnInterruptedDoctorLeavesNothing(t *testing.T) {
+	needsOCI(t)
+	needsTask(t)
+	beside(t)
+	for _, signal := range []os.Signal{os.Interrupt, os.Kill} {
+		t.Run(signal.String(), func(t *testing.T) {
+			testInterruptedTrial(t, signal, "doctor-*/work/doctor/frozen-1", "doctor")
+		})
+	}
+}
+
+// testInterruptedTrial sends a signal to a command that tries containers once a directory below the returned home is
+// there, and expects that nothing is left.
+func testInterruptedTrial(t *testing.T, signal os.Signal, midst string, command ...string) (home string) {
+	t.Helper()
+	home = t.TempDir()
+	cmd := gantryProcess(t, append(command, "--runtime", "oci", "--dir", home)...)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
@@ -136,13 +156,13 @@ func testInterruptedCalibration(t *testing.T, signal os.Signal) {
 			t.Fatalf("it ended before it could be interrupted: %s", said.String())
 		case <-time.After(10 * time.Millisecond):
 		}
-		in, _ := filepath.Glob(filepath.Join(home, "calibrate-*", "work", "lab", "t2-1")) // in the midst of it
+		in, _ := filepath.Glob(filepath.Join(home, midst))
 		begun = len(in) > 0
 	}
-	dirs, _ := filepath.Glob(filepath.Join(home, "calibrate-*"))
+	dirs, _ := filepath.Glob(filepath.Join(home, command[0]+"-*"))
 	name := filepath.Base(dirs[0])
 	if out := expect(t, exitOK, nil, "clean", "--dir", home, name); strings.Contains(out, "deleted") {
-		t.Errorf("a calibration that is under way was cleaned: %s", out)
+		t.Errorf("it is under way, and was cleaned: %s", out)
 	}
 	_ = cmd.Process.Signal(signal)
 	if <-ended; signal == os.Interrupt && cmd.ProcessState.ExitCode() != exitInterrupted {
@@ -160,10 +180,7 @@ func testInterruptedCalibration(t *testing.T, signal os.Signal) {
 		}
 	}
 	nothingIsLeft(t, home)
-	db := logIn(t, home)
-	if rows, err := db.HostModels(t.Context(), ""); err != nil || len(rows) != 0 {
-		t.Errorf("%d rows, %v", len(rows), err)
-	}
+	return home
 }
 
 func TestCalibrateRefusesWhatHasNoContainers(t *testing.T) {

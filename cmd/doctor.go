@@ -3,7 +3,10 @@ package cmd
 import (
 	"context"
 	"errors"
+	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -28,7 +31,7 @@ missing. The last lines show the model of this host by gantry calibrate, and whe
    srun --label gantry doctor   the nodes of an allocation of Slurm
 
 Exit codes: 0 the tests ran, whatever they found; 4 no containers can be made (or, with --strict, a limit is
-not enforced).`,
+not enforced); 130 stopped by a signal.`,
 		Flags: []cli.Flag{dirFlag(),
 			&cli.StringFlag{Name: "runtime", DefaultText: autoRuntime, Usage: "`RUNTIME`: whose containers to " +
 				"test, docker or oci"},
@@ -49,9 +52,12 @@ not enforced).`,
 			if err := session.Enter(row.Name); err != nil {
 				return err
 			}
-			facts, err := container.Probe(c.Context, func(runDir string) (container.Engine, error) {
-				return row.Engine(c.Context, session.EngineWants{Dirs: []string{runDir}, Binary: binary})
-			}, homeOf(c), binary)
+			ctx, release := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+			defer release()
+			facts, err := row.Probe(ctx, homeOf(c), binary)
+			if ctx.Err() != nil {
+				return exit.Stoppedf("stopped: its containers are removed")
+			}
 			if row.Facts != nil {
 				facts = append(facts, row.Facts(c.Context)...)
 			}

@@ -95,7 +95,20 @@ func Probe(ctx context.Context, open func(runDir string) (Engine, error), dir, t
 		return facts, err
 	}
 	tried, err := p.try(ctx, onDisk)
+	p.leave(context.WithoutCancel(ctx))
 	return append(facts, tried...), errors.Join(err, p.err, p.Close())
+}
+
+// leave ends the attempts that are under way: no run takes them over.
+func (p *prober) leave(ctx context.Context) {
+	for id := range p.next {
+		if p.ends[id] == nil {
+			_ = p.Kill(ctx, id, planner.Killed, 0)
+		}
+	}
+	if !p.until(ctx, func() bool { return len(p.ends) == int(p.next) }) {
+		p.err = errors.Join(p.err, fmt.Errorf("%w: a container of run %s does not end", ErrUnusable, p.cfg.Run))
+	}
 }
 
 // begin finds the facts that need no container, and makes the runtime for those that do. It closes the engine when it
@@ -248,7 +261,7 @@ func (p *prober) start(ctx context.Context, name string, hold unit.Vector, tweak
 	p.tweaks[id] = tweak
 	p.Runtime.mu.Unlock()
 	if err := p.Start(ctx, executor.Launch{Attempt: id, Try: 1, Hold: hold, Queued: p.Now(), Spec: t}); err != nil {
-		p.err = errors.Join(p.err, err)
+		p.ends[id] = &planner.AttemptExited{Attempt: id, Outcome: planner.HostError, Message: err.Error()}
 	}
 	return id
 }

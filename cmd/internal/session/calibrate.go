@@ -15,6 +15,7 @@ import (
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
+	"gantry/executor/container"
 	"gantry/executor/sim/calibrate"
 	"gantry/executor/sim/hostmodel"
 	"gantry/planner"
@@ -83,23 +84,49 @@ func correctModel(ctx context.Context, home string, db *sqlite.DB, m *hostmodel.
 	return err
 }
 
-// calibrationMark is a file that only directories of calibrations have: it names the runtime.
-const calibrationMark = ".calibration"
+// trialMark is a file that only directories of calibrations and of gantry doctor have: it names the runtime.
+const trialMark = ".trial"
 
 // calibrationDir makes a directory to measure in, which this process holds until release is called.
 func calibrationDir(home, runtime string) (dir string, release func(), err error) {
 	if dir, err = os.MkdirTemp(home, "calibrate-"); err != nil {
 		return "", nil, exit.Hostf("directory to measure in: %w (choose another --dir)", err)
 	}
+	release, err = holdTrial(dir, runtime)
+	return dir, release, err
+}
+
+// holdTrial marks a directory. Gantry clean removes one with the mark that nobody holds.
+func holdTrial(dir, runtime string) (release func(), err error) {
 	locks, err := hold(dir, filepath.Base(dir))
-	if err == nil { // gantry clean removes a directory with the mark that nobody holds
-		err = os.WriteFile(filepath.Join(dir, calibrationMark), []byte(runtime), 0o644)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, trialMark), []byte(runtime), 0o644)
 	}
-	return dir, func() {
+	return func() {
 		for _, f := range locks {
 			f.Close()
 		}
 	}, err
+}
+
+// Probe tries the limits of this host with containers of a runtime, of which none is left.
+func (r *Runtime) Probe(ctx context.Context, home, taskBinary string) ([]container.Fact, error) {
+	run, release := "", func() {}
+	facts, err := container.Probe(ctx, func(runDir string) (_ container.Engine, err error) {
+		run = filepath.Base(runDir)
+		if release, err = holdTrial(runDir, r.Name); err != nil {
+			return nil, err
+		}
+		return r.Engine(ctx, EngineWants{Dirs: []string{runDir}, Binary: taskBinary})
+	}, home, taskBinary)
+	release()
+	if err != nil && run != "" {
+		_, e := CleanRuns(context.WithoutCancel(ctx), home, run, []string{r.Name})
+		if !errors.Is(e, container.ErrUnusable) { // which err says
+			err = errors.Join(err, e)
+		}
+	}
+	return facts, err
 }
 
 // EngineCPU is the CPU time that the Docker Engine has used since it began.

@@ -45,7 +45,7 @@ func Clean(ctx context.Context, home, run string, more CleanMore) (*Cleaning, er
 	c := &Cleaning{}
 	shells, err := cleanShells(ctx, home, run)
 	if err == nil {
-		err = c.calibrations(ctx, home, run)
+		err = c.trials(ctx, home, run)
 	}
 	if err != nil {
 		return nil, exit.With(exit.Host, err)
@@ -133,11 +133,12 @@ func abandonRuns(ctx context.Context, home, run string) (ended []string, err err
 	return ended, err
 }
 
-// calibrations are the directories of calibrations that were killed, by their runtimes: of one, or of all if run is "".
-func calibrations(home, run string) map[string]string {
+// trials are the directories of calibrations and of gantry doctor that were killed, by their runtimes: of one, or of
+// all if run is "".
+func trials(home, run string) map[string]string {
 	left := map[string]string{}
 	for _, dir := range runDirs(home, run) {
-		runtime, err := os.ReadFile(filepath.Join(dir, calibrationMark))
+		runtime, err := os.ReadFile(filepath.Join(dir, trialMark))
 		if err == nil && !Held(filepath.Join(dir, "lock")) {
 			left[dir] = string(runtime)
 		}
@@ -145,9 +146,9 @@ func calibrations(home, run string) map[string]string {
 	return left
 }
 
-// calibrations removes the leftovers of calibrations that were killed.
-func (c *Cleaning) calibrations(ctx context.Context, home, run string) error {
-	for dir, runtime := range calibrations(home, run) {
+// trials removes the leftovers of calibrations and of gantry doctor that were killed.
+func (c *Cleaning) trials(ctx context.Context, home, run string) error {
+	for dir, runtime := range trials(home, run) {
 		own, err := CleanRuns(ctx, home, filepath.Base(dir), []string{runtime})
 		if errors.Is(err, container.ErrUnusable) { // leftovers says so
 			continue
@@ -168,9 +169,9 @@ func (c *Cleaning) calibrations(ctx context.Context, home, run string) error {
 	return nil
 }
 
-// ranOn reports whether a run of the log, or the one that is named, or a calibration that was killed, was on a runtime.
+// ranOn reports whether a run of the log, or the one that is named, or a trial that was killed, was on a runtime.
 func ranOn(ctx context.Context, home, run, runtime string) bool {
-	if slices.Contains(slices.Collect(maps.Values(calibrations(home, run))), runtime) {
+	if slices.Contains(slices.Collect(maps.Values(trials(home, run))), runtime) {
 		return true
 	}
 	runs, err := logged(ctx, home)
