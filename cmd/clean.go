@@ -17,8 +17,8 @@ func cleanCommand() *cli.Command {
 		ArgsUsage: "[RUN]",
 		Description: `Without RUN it cleans up after all runs, and after calibrations and tests by gantry doctor that
 were killed. It leaves runs that a gantry works on, the log and all files alone. Tasks that a crashed run had started
-are lost to it; gantry resume keeps them instead, and leaves nothing behind either. gantry rm also removes the log and files
-of a run. Job steps of runs on Slurm are ended.
+are lost to it; gantry resume keeps them instead, and leaves nothing behind either. gantry rm also removes the log and
+files of a run. Job steps of runs on Slurm are ended.
 
 With --files it also deletes the files of runs that have ended, but for their results: work directories with the
 output of tasks, and the copies of all inputs and outputs. With --keep-reuse it leaves the files that gantry run --reuse
