@@ -3,10 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -44,7 +41,7 @@ stopped by a signal.`,
 			&cli.BoolFlag{Name: "json", Usage: "print the model as JSON, and no progress"},
 		},
 		Action: taking(0, "", func(c *cli.Context) error {
-			ctx, release := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+			ctx, release := exit.OnSignal(c.Context)
 			defer release()
 			err := calibrateHost(ctx, c)
 			if ctx.Err() != nil {

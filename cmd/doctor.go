@@ -3,10 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
-	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -52,7 +49,7 @@ not enforced); 130 stopped by a signal.`,
 			if err := session.Enter(row.Name); err != nil {
 				return err
 			}
-			ctx, release := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+			ctx, release := exit.OnSignal(c.Context)
 			defer release()
 			facts, err := row.Probe(ctx, homeOf(c), binary)
 			if ctx.Err() != nil {

@@ -7,12 +7,10 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 
 	release "gantry"
 
@@ -65,7 +63,7 @@ statements that no reading satisfies together. The same command continues an int
 			if err := os.MkdirAll(x.out, 0o755); err != nil {
 				return exit.With(exit.Host, err)
 			}
-			ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+			ctx, stop := exit.OnSignal(c.Context)
 			defer stop()
 			var page bytes.Buffer
 			if err := x.run(ctx, &page); err != nil {

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -185,7 +183,7 @@ func logs(c *cli.Context) error {
 		}
 		return nil
 	}
-	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := exit.OnSignal(c.Context)
 	defer stop()
 	for {
 		ended, err := attemptEnded(c, db, life, attempt.Attempt)

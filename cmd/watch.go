@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -114,7 +112,7 @@ func serveUntilOver(c *cli.Context, server *live.Server, err error) error {
 		return err
 	}
 	fmt.Fprintf(c.App.Writer, "%s\n", server.URL())
-	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := exit.OnSignal(c.Context)
 	defer stop()
 	if err := server.Serve(ctx); err != nil {
 		return exit.Hostf("serve the page: %w", err)

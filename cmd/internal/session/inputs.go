@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -292,7 +290,7 @@ func (p *Planning) FetchSources(ctx context.Context, dir string, subs []executor
 	if len(subs) == 1 && subs[0].By != nil { // a file that is fetched again is that of the same user
 		get.Dir, get.Spare = filepath.Join(get.Dir, strconv.Itoa(subs[0].By.UID)), spareOfUsers
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := exit.OnSignal(ctx)
 	defer stop()
 	for i := range subs {
 		sub := &subs[i]

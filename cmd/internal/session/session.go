@@ -154,7 +154,7 @@ func (s *Session) drive(ctx context.Context) error {
 	virtual := Capabilities(s.Set.Runtime).Virtual
 	if virtual { // it has nothing to lose: the first signal ends it
 		var release context.CancelFunc
-		ctx, release = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		ctx, release = exit.OnSignal(ctx)
 		defer release()
 	} else {
 		defer s.listen(s.Engine.Runtime, s.View, func() {
