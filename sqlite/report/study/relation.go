@@ -93,6 +93,9 @@ func (s *Study) judge(d data, r *Relation, reading *Reading) Outcome {
 		o.N = min(o.N, f.N)
 		o.Quick = o.Quick || f.Quick
 	}
+	if r.Mostly && o.Verdict == Undecided && 2*o.Holding > len(o.Findings) {
+		o.Verdict = Agrees
+	}
 	if len(o.Findings) == 0 {
 		o.Verdict, o.N = Unmeasured, 0
 	}

@@ -76,7 +76,8 @@ says, nor with it in its interval), *not decided* (beside it the number of repet
 mean and deviation stay), *disagrees* (the other sign, or neither the paper's sign nor its figure within a
 quarter of the interval). What the paper calls the same is tested for equivalence, by two one-sided tests at 5
 %. A statement agrees if all of its comparisons do: a conjunction needs no correction. It disagrees if a
-comparison contradicts it by Holm's correction for as many as it has. A system counts as stable by the rule of
+comparison contradicts it by Holm's correction for as many as it has. One that says typically or in most cases
+agrees if more than half of its comparisons do and none contradicts it. A system counts as stable by the rule of
 Ilyushkin and Epema: each of two tests holds in two thirds of the runs or more; Wilson's 95 % interval of the
 share that passes both stands beside it. Statements that cannot fail, or not by our data, are marked and never
 counted as agreeing: *fitted* (parameters were chosen for it), *identity* (true by construction), *bound* (so
@@ -360,7 +361,7 @@ func (o *Outcome) verdict() string {
 	if o.Mark != "" {
 		text = "*" + o.Mark + "*: " + o.Verdict.String()
 	}
-	if n := len(o.Findings); n > 1 && o.Verdict > InSign {
+	if n := len(o.Findings); n > 1 && o.Holding < n {
 		text += fmt.Sprintf("; %d of %d comparisons agree", o.Holding, n)
 	}
 	switch {

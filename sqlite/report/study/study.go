@@ -114,6 +114,7 @@ type Relation struct {
 	Note    string `yaml:"note"`
 	// Mark says why agreement is none: fitted, identity, bound (one that cannot fail) or contradictory (in the paper).
 	Mark   string    `yaml:"mark"`
+	Mostly bool      `yaml:"mostly"` // it says typically or in most cases: more than half of the comparisons agree
 	Checks []Compare `yaml:"checks"`
 }
 

@@ -107,6 +107,24 @@ func TestTheWorstComparisonCounts(t *testing.T) {
 	}
 }
 
+// Typically: more than half of the comparisons agree, and none contradicts.
+func TestMostComparisonsMayDo(t *testing.T) {
+	check := func(bound string) string {
+		return "{of: x, at: {load: 1}, each: [{policy: [a, b]}], metric: m, claim: at-most, bound: " + bound + "}"
+	}
+	for checks, want := range map[string]string{
+		check("9.5") + ", " + check("12"): "(not decided)<br>b, 1, m: 8.0 ±1.3<br>a, 1, m: 10.0 ±1.3<br>" +
+			"b, 1, m: 8.0 ±1.3 | **agrees**; 3 of 4 comparisons agree",
+		check("9.5"):                    "**not decided**; 1 of 2 comparisons agree",
+		check("5") + ", " + check("12"): "**disagrees**; 2 of 4 comparisons agree",
+	} {
+		text := page(t, "  - {says: it, where: here, mostly: true, checks: ["+checks+"]}\n")
+		if !strings.Contains(text, want) {
+			t.Errorf("%s: no %s in\n%s", checks, want, text)
+		}
+	}
+}
+
 // A contradiction that is significant alone, at 4 %, is what chance shows among two comparisons. It takes 3.7
 // repetitions alone, and (4.18/3.18)² as many by the quantile of 2.5 %.
 func TestContradictionsAreCorrectedByHolm(t *testing.T) {
