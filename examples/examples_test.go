@@ -63,9 +63,7 @@ func TestLabServesThreeUsers(t *testing.T) {
 		}
 	}
 	dir, err := os.MkdirTemp("/var/tmp", "gantry-lab-") // below root's directories alone
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer os.RemoveAll(dir)
 	cmd := exec.CommandContext(t.Context(), "lab/lab.sh", "--short", dir, "fifo")
 	cmd.Env = append(os.Environ(), "DEADLINE=10m")
@@ -93,13 +91,9 @@ func TestWorkflowsAreAsTheirGeneratorsWriteThem(t *testing.T) {
 		dir := t.TempDir()
 		for _, file := range []string{"pegasus.py", filepath.Join(name, "generate.py")} {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			to := filepath.Join(dir, file)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, text, 0o644)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, text, 0o644)))
 		}
 		generate := exec.Command(python, "-B", filepath.Join(dir, name, "generate.py"))
 		if out, err := generate.CombinedOutput(); err != nil {
@@ -115,9 +109,7 @@ func TestWorkflowsAreAsTheirGeneratorsWriteThem(t *testing.T) {
 
 func TestInputsOfWordsHaveTheSizesItSays(t *testing.T) {
 	w, _, err := trace.Open("words/words.json", trace.ReadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range w.Files {
 		if f.Producer >= 0 {
 			continue
@@ -148,19 +140,13 @@ func TestTheNotebookModule(t *testing.T) {
 		}
 	}
 	page, err := os.ReadFile("notebook/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, block, _ := strings.Cut(string(page), "```sh\n")
 	block, _, _ = strings.Cut(block, "```")
 	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
-	if err := os.Symlink(here, filepath.Join(dir, "examples")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(here, filepath.Join(dir, "examples")))
 	shell := func(script string) string {
 		t.Helper()
 		cmd := exec.Command("sh", "-ec", script)
@@ -181,5 +167,13 @@ try:
 except gantry.Failure as e:
     print(e.code, e)'`); !strings.HasPrefix(out, "3 ") || !strings.Contains(out, "./-none.json: no such file") {
 		t.Errorf("a file that is not there: %s", out)
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -47,9 +47,7 @@ func TestPlanningIsChargedToVirtualTime(t *testing.T) {
 				}
 			}
 		}
-		if _, err := e.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		enginetest.Run(t, e)
 		if got := usage[0]; got.Started != x.startA || got.Ended != x.endA {
 			t.Errorf("charged %g times: a runs from %v to %v, want %v to %v", x.charge, got.Started, got.Ended,
 				x.startA, x.endA)

@@ -26,9 +26,7 @@ func TestAClosedSystemAdmitsTheNextWorkflowAsOneEnds(t *testing.T) {
 		}
 		most = max(most, len(v.Present()))
 	}
-	if _, err := e.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	enginetest.Run(t, e)
 	if !slices.Equal(arrived, []time.Duration{0, 0, 10, 20}) || !slices.Equal(due, []time.Duration{15, 15, 25, 35}) ||
 		most != 2 {
 		t.Errorf("arrivals at %v s, deadlines at %v s, at most %d in the system", arrived, due, most)

@@ -49,9 +49,7 @@ func runDeadlines(t *testing.T, spec string, factor float64, reject bool) stream
 	t.Helper()
 	p := processors(8)
 	pol, err := policy.Parse(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if reject {
 		pol.(planner.Refuser).RejectLate()
 	}
@@ -151,9 +149,7 @@ func TestMarginOfTSP2IsForWhatNoEstimateKnows(t *testing.T) {
 	for _, spec := range []string{"rm-dcwf:ed-sl-tsp2", "rm-dcwf:ed-sl-tsp2,margin=300"} {
 		p := processors(4)
 		pol, err := policy.Parse(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var subs []executor.Submission
 		for i := range 20 {
 			at := planner.Time(i) * 40e9

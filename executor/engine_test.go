@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/enginetest"
 	"gantry/executor/sim"
 	"gantry/planner"
-	"gantry/planner/policy"
 	"gantry/planner/predict"
 	"gantry/planner/unit"
 	"gantry/trace"
@@ -35,7 +35,6 @@ type bench struct {
 	*executor.Engine
 	outcomes map[string][]planner.Outcome
 	memory   map[string][]int64 // what each attempt held
-	names    []string
 }
 
 func newBench(t *testing.T, cores int64, fault func(l *executor.Launch) (planner.Outcome, float64),
@@ -43,32 +42,33 @@ func newBench(t *testing.T, cores int64, fault func(l *executor.Launch) (planner
 	t.Helper()
 	p := &planner.Platform{Nodes: []planner.Node{{Name: "n", Speed: 1, Capacity: unit.Vector{cores * 1000, 1 << 30,
 		unit.Unlimited}}}}
-	pol, err := policy.Parse("gbf:pick=first")
-	if err != nil {
-		t.Fatal(err)
-	}
-	declared := &predict.Declared{}
 	b := &bench{outcomes: map[string][]planner.Outcome{}, memory: map[string][]int64{}}
-	b.Engine = &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, 1),
-		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
-			Forget: declared.Forget},
-		Runtime:  sim.New(sim.Config{Platform: p, Fault: fault}),
-		Arrivals: subs,
-		Watch: func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
-			for _, a := range admitted {
-				for _, s := range a.Tasks {
-					b.names = append(b.names, s.Name)
-				}
-			}
-			for _, e := range events {
-				if x, ok := e.Body.(*planner.AttemptExited); ok {
-					att := v.Attempt(x.Attempt)
-					b.outcomes[b.names[att.Task]] = append(b.outcomes[b.names[att.Task]], x.Outcome)
-					b.memory[b.names[att.Task]] = append(b.memory[b.names[att.Task]], att.Hold[unit.Memory])
-				}
-			}
-		}}
+	declared := &predict.Declared{}
+	b.Engine = enginetest.With(t, p, enginetest.Policy(t, "gbf:pick=first"), declared, subs...)
+	b.Admit.Forget, b.Runtime = declared.Forget, sim.New(sim.Config{Platform: p, Fault: fault})
+	tellExits(b.Engine, func(task string, a *planner.Attempt, x *planner.AttemptExited) {
+		b.outcomes[task] = append(b.outcomes[task], x.Outcome)
+		b.memory[task] = append(b.memory[task], a.Hold[unit.Memory])
+	})
 	return b
+}
+
+// tellExits has an engine tell how attempts ended, with the names of their tasks.
+func tellExits(e *executor.Engine, tell func(task string, a *planner.Attempt, x *planner.AttemptExited)) {
+	var names []string
+	e.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
+		for _, a := range admitted {
+			for _, s := range a.Tasks {
+				names = append(names, s.Name)
+			}
+		}
+		for _, ev := range events {
+			if x, ok := ev.Body.(*planner.AttemptExited); ok {
+				a := v.Attempt(x.Attempt)
+				tell(names[a.Task], a, x)
+			}
+		}
+	}
 }
 
 func failing(name string, o planner.Outcome, tries int32) func(l *executor.Launch) (planner.Outcome, float64) {
@@ -82,9 +82,7 @@ func failing(name string, o planner.Outcome, tries int32) func(l *executor.Launc
 
 func TestAFailedTaskStopsItsDescendantsOnly(t *testing.T) {
 	b := newBench(t, 1, failing("t0", planner.ExitCode, 9), executor.Submission{Name: "bag", Workflow: bag(4)})
-	if _, err := b.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	enginetest.Run(t, b.Engine)
 	left, failed := b.Planner.View().Progress(0)
 	if left != 0 || failed != 2 || len(b.outcomes["t3"]) != 1 || len(b.outcomes["child"]) != 0 {
 		t.Fatalf("%d left, %d failed or skipped, outcomes %v", left, failed, b.outcomes)
@@ -95,9 +93,7 @@ func TestFailFastStartsNothingMore(t *testing.T) {
 	b := newBench(t, 1, failing("t0", planner.ExitCode, 9), executor.Submission{Name: "bag", Workflow: bag(4)},
 		executor.Submission{Name: "later", At: 100e9, Workflow: bag(4)})
 	b.FailFast = true
-	if _, err := b.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	enginetest.Run(t, b.Engine)
 	if len(b.outcomes) != 1 {
 		t.Fatalf("more than t0 ran: %v", b.outcomes)
 	}
@@ -107,17 +103,13 @@ func TestOutOfMemoryGrowsMemoryOnlyThen(t *testing.T) {
 	w := bag(1)
 	w.Tasks[0].MemoryBytes = 100 << 20
 	b := newBench(t, 1, failing("t0", planner.OutOfMemory, 1), executor.Submission{Name: "bag", Workflow: w})
-	if _, err := b.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	enginetest.Run(t, b.Engine)
 	m := b.memory["t0"]
 	if len(m) != 2 || m[1] != 2*m[0] {
 		t.Fatalf("held %v", m)
 	}
 	b = newBench(t, 1, failing("t0", planner.Lost, 1), executor.Submission{Name: "bag", Workflow: w})
-	if _, err := b.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	enginetest.Run(t, b.Engine)
 	if m := b.memory["t0"]; len(m) != 2 || m[1] != m[0] {
 		t.Fatalf("held %v after a loss", m)
 	}
@@ -127,9 +119,7 @@ func TestRetriesEnd(t *testing.T) {
 	for o, attempts := range map[planner.Outcome]int{planner.ExitCode: 1, planner.TimedOut: 1, planner.HostError: 3,
 		planner.Killed: 2, planner.OutOfMemory: 3, planner.OutputMissing: 1} {
 		b := newBench(t, 1, failing("t0", o, 99), executor.Submission{Name: "bag", Workflow: bag(1)})
-		if _, err := b.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		enginetest.Run(t, b.Engine)
 		want := attempts
 		if o == planner.OutOfMemory {
 			want = 1 // its share is all the memory of the node: there is nothing to grow to
@@ -161,9 +151,7 @@ func TestControlEndsARunEarly(t *testing.T) {
 			}
 		}
 		res, err := b.Run(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !res.Interrupted || len(b.outcomes) != 1 || b.outcomes["t0"][0] != c.want {
 			t.Errorf("interrupted %v, outcomes %v, want %v", res.Interrupted, b.outcomes, c.want)
 		}
@@ -176,9 +164,7 @@ func TestASubmissionThatDoesNotFitIsRefusedWithItsReason(t *testing.T) {
 	b := newBench(t, 2, nil, executor.Submission{Name: "big", Workflow: w}, executor.Submission{Name: "bag",
 		Workflow: bag(2)})
 	res, err := b.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(res.Refused) != 1 || !strings.Contains(res.Refused[0].Error(), "big.dax, line 17") ||
 		!strings.Contains(res.Refused[0].Error(), "largest node has 2") {
 		t.Fatalf("refused %v", res.Refused)
@@ -240,17 +226,11 @@ func TestADrainedRunGoesOnWhenResumed(t *testing.T) {
 	}
 	second := newBench(t, 1, nil)
 	for _, b := range log {
-		if err := second.Replay(b); err != nil {
-			t.Fatal(err)
-		}
+		must(t, second.Replay(b))
 	}
-	if err := second.Recover(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second.Recover(t.Context()))
 	second.Watch = nil
-	if _, err := second.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	enginetest.Run(t, second.Engine)
 	if left, failed := second.Planner.View().Progress(0); left != 0 || failed != 0 {
 		t.Fatalf("%d left, %d failed", left, failed)
 	}
@@ -298,9 +278,7 @@ func TestALargeWorkflowIsLoggedBeforeItIsPlanned(t *testing.T) {
 	var log batches
 	first := newBench(t, 100, failing("", 0, 0), executor.Submission{Name: "bag", Workflow: bag(tasks)})
 	first.Store = &log
-	if _, err := first.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	enginetest.Run(t, first.Engine)
 	if n := len(log[0].Events); n != 1 || log[0].Events[0].Body.Kind() != planner.KindWorkflowArrived {
 		t.Fatalf("the first batch has %d events, the first of kind %v", n, log[0].Events[0].Body.Kind())
 	}
@@ -309,17 +287,21 @@ func TestALargeWorkflowIsLoggedBeforeItIsPlanned(t *testing.T) {
 	}
 	again := newBench(t, 100, failing("", 0, 0))
 	again.Watch = nil // it was told of the arrival before
-	if err := again.Replay(log[0]); err != nil {
-		t.Fatal(err)
-	}
-	if err := again.Recover(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, again.Replay(log[0]))
+	must(t, again.Recover(t.Context()))
 	result, err := again.Run(t.Context())
 	if left, failed := again.Planner.View().Progress(0); err != nil || left != 0 || failed != 0 {
 		t.Fatalf("%d left, %d failed, %v", left, failed, err)
 	}
 	if want := first.Planner.View().Now(); result.Ended != want {
 		t.Errorf("it ends at %v instead of %v", result.Ended, want)
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

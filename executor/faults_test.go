@@ -33,12 +33,7 @@ func TestEveryPolicySurvivesFaults(t *testing.T) {
 				}
 				e.Faults = executor.NewFaults(faults, 1, seed, p)
 				var rec record
-				e.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
-					rec.note(events)
-					for _, a := range admitted {
-						rec.tasks = append(rec.tasks, a.Arrived.Tasks...)
-					}
-				}
+				rec.watch(e)
 				if res, err := e.Run(t.Context()); err != nil || len(res.Refused) > 0 {
 					t.Fatalf("%s, seed %d: %v %v", row.Name, seed, err, res.Refused)
 				}

@@ -52,9 +52,7 @@ func TestTasksWithoutRuntimeTakeNoPlace(t *testing.T) {
 					}
 				}
 			}
-			if _, err := e.Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			enginetest.Run(t, e)
 			if asked != 6 {
 				t.Errorf("the runtime ran %d tasks, 6 take time", asked)
 			}

@@ -31,12 +31,7 @@ func TestEveryPolicyKeepsToTheGPUs(t *testing.T) {
 			e := enginetest.New(t, p, enginetest.Policy(t, row.Name))
 			e.Admit.GPUs = []string{"k0=0.4", "k1=2", "t7=0"}
 			var rec record
-			e.Watch = func(_ planner.View, events []planner.Event, admitted []*executor.Admission) {
-				rec.note(events)
-				for _, a := range admitted {
-					rec.tasks = append(rec.tasks, a.Arrived.Tasks...)
-				}
-			}
+			rec.watch(e)
 			for i := range 3 {
 				w := randomWorkflow(r, 12)
 				w.Tasks[5].GPUs = 1000 // which counts above the rules

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/enginetest"
 	"gantry/executor/forecast/rounds"
 	"gantry/executor/sim"
 	"gantry/planner"
@@ -152,9 +153,7 @@ func (c *checking) Append(_ context.Context, b executor.Batch) error {
 func growingEngine(t *testing.T, spec string, seed uint64, p *planner.Platform, r *rand.Rand) *executor.Engine {
 	t.Helper()
 	pol, err := policy.Parse(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	declared := &predict.Declared{}
 	est := []planner.Estimator{declared, &predict.History{Declared: declared}, predict.NewCorrected(declared,
 		5)}[r.IntN(3)]
@@ -300,18 +299,14 @@ func TestRanksFollowGrowth(t *testing.T) {
 		p := randomPlatform(r)
 		declared := &predict.Declared{}
 		pol, err := policy.Parse("gbf")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		checked := &comparing{pol, t, []*rank.Upward{{}, {AverageSpeed: true}, {Bound: true}}}
 		e := &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), checked, declared, seed),
 			Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
 				Forget: declared.Forget},
 			Runtime: sim.New(sim.Config{Platform: p})}
 		growing(r, e, int(seed%2))
-		if _, err := e.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		enginetest.Run(t, e)
 	}
 }
 
@@ -383,9 +378,7 @@ func resumeGrowing(t *testing.T, spec string, seed uint64) {
 			if k := ev.Body.Kind(); k == planner.KindWorkflowArrived || k == planner.KindWorkflowGrown {
 				adm, admitted = admitted[0], admitted[1:]
 			}
-			if err := player.Take(t.Context(), ev, adm); err != nil {
-				t.Fatal(err)
-			}
+			must(t, player.Take(t.Context(), ev, adm))
 		}
 	}
 	if player.Diverged != "" {
@@ -406,9 +399,7 @@ func resumeGrowing(t *testing.T, spec string, seed uint64) {
 		}
 		store := &checking{t: t, e: e}
 		e.Store = store
-		if err := e.Recover(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.Recover(t.Context()))
 		if _, err := e.Run(t.Context()); err != nil {
 			t.Fatalf("%s, seed %d, cut %d: %v", spec, seed, cut, err)
 		}

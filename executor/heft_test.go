@@ -46,25 +46,10 @@ func simulate(t *testing.T, p *planner.Platform, spec string, subs ...executor.S
 	t.Helper()
 	got := map[string]stay{}
 	e := enginetest.New(t, p, enginetest.Policy(t, spec), subs...)
-	var names []string
-	e.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
-		for _, a := range admitted {
-			for _, s := range a.Tasks {
-				names = append(names, s.Name)
-			}
-		}
-		for _, ev := range events {
-			if x, ok := ev.Body.(*planner.AttemptExited); ok {
-				att := v.Attempt(x.Attempt)
-				got[names[att.Task]] = stay{att.Node, x.Usage.Started.Seconds(), x.Usage.Ended.Seconds()}
-			}
-		}
-	}
-	res, err := e.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return got, res
+	tellExits(e, func(task string, a *planner.Attempt, x *planner.AttemptExited) {
+		got[task] = stay{a.Node, x.Usage.Started.Seconds(), x.Usage.Ended.Seconds()}
+	})
+	return got, enginetest.Run(t, e)
 }
 
 func heftPlatform() *planner.Platform {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/enginetest"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/policy"
@@ -87,9 +88,7 @@ func TestErrorsOfEstimatesLeaveReality(t *testing.T) {
 		same  bool
 	}{{"none", true}, {"static:0.1", true}, {"random1:2", true}, {"random2:5", true}, {"uniform:3", false}} {
 		m, err := predict.ParseErrorModel(c.model)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		m.Seed = 9
 		got := starts(t, processors(1), "heft", m, subs)
 		if second := got[1].At == 100e9; second != c.same {
@@ -112,9 +111,7 @@ func TestHistoryLearnsFromEarlierRuns(t *testing.T) {
 	history.Prior("long", 50*time.Second, 0.5)
 	history.Prior("long", 27*time.Second, 1)
 	pol, err := policy.Parse("cpp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
 		planner.DefaultRetryRules(), pol, history, 1),
 		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: history.Declared.Declare,
@@ -130,9 +127,7 @@ func TestHistoryLearnsFromEarlierRuns(t *testing.T) {
 			}
 		}
 	}
-	if _, err := e.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	enginetest.Run(t, e)
 	// c, unheard of, is estimated as declared: the order is by rank
 	want := []string{"0 7s 3 history", "2 30s 0 declared", "1 26s 2 history",
 		"3 7.75s 4 history", "5 30s 1 history", "4 24s 3 history"}

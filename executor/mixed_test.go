@@ -90,24 +90,11 @@ func stays(t *testing.T, p *planner.Platform, spec string, subs ...executor.Subm
 		text  string
 	}
 	var all []stay
-	var names []string
-	e.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
-		for _, a := range admitted {
-			for _, s := range a.Tasks {
-				names = append(names, s.Name)
-			}
-		}
-		for _, ev := range events {
-			if x, ok := ev.Body.(*planner.AttemptExited); ok {
-				a := v.Attempt(x.Attempt)
-				all = append(all, stay{x.Usage.Started, fmt.Sprintf("%s %s[%v,%v]", names[a.Task], p.Nodes[a.Node].Name,
-					x.Usage.Started.Seconds(), x.Usage.Ended.Seconds())})
-			}
-		}
-	}
-	if _, err := e.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	tellExits(e, func(task string, a *planner.Attempt, x *planner.AttemptExited) {
+		all = append(all, stay{x.Usage.Started, fmt.Sprintf("%s %s[%v,%v]", task, p.Nodes[a.Node].Name,
+			x.Usage.Started.Seconds(), x.Usage.Ended.Seconds())})
+	})
+	enginetest.Run(t, e)
 	slices.SortFunc(all, func(a, b stay) int {
 		if a.start != b.start {
 			return int(a.start - b.start)
@@ -197,12 +184,8 @@ func TestRanksAndRemainingTimesOfTheThesisExamples(t *testing.T) {
 		}), declared, 1)
 		for i := range c.subs {
 			adm, err := admit.Admit(&c.subs[i], 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := pl.Apply(planner.Event{Seq: pl.Seq() + 1, Body: &adm.Arrived}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, pl.Apply(planner.Event{Seq: pl.Seq() + 1, Body: &adm.Arrived}))
 		}
 		if _, err := pl.Plan(t.Context(), 0); err != nil {
 			t.Fatal(err)
@@ -449,9 +432,7 @@ func runRigid(t *testing.T, spec string, p *planner.Platform, subs []executor.Su
 	uncertain bool) (rec record) {
 	t.Helper()
 	pol, err := policy.Parse(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if forgets {
 		pol = forgetful{pol}
 	}
@@ -480,9 +461,7 @@ func runRigid(t *testing.T, spec string, p *planner.Platform, subs []executor.Su
 				append(rec.files, a.Arrived.Files...), append(rec.specs, a.Tasks...)
 		}
 	}
-	if _, err := e.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	enginetest.Run(t, e)
 	verify(t, spec, 0, p, &rec)
 	return rec
 }
@@ -549,9 +528,7 @@ func TestPreemptedTasksLoseNoWork(t *testing.T) {
 				}
 			}
 		}
-		if _, err := e.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		enginetest.Run(t, e)
 		if preemptions < 20 {
 			t.Errorf("checkpoints %v: only %d preemptions: the test shows too little", checkpoints, preemptions)
 		}

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gantry/executor"
+	"gantry/executor/enginetest"
 	"gantry/planner"
 	"gantry/planner/plannertest"
 	"gantry/planner/predict"
@@ -140,9 +141,7 @@ func TestBlocksOfAllFilesAreBounded(t *testing.T) {
 // The size of a file is the one that was found: nobody looks for it again, perhaps with other rights.
 func TestSizesAreThoseOfSources(t *testing.T) {
 	here := filepath.Join(t.TempDir(), "here")
-	if err := os.WriteFile(here, []byte("text"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(here, []byte("text"), 0o600))
 	sub := executor.Submission{Name: "w", Workflow: reader(0), Sources: []executor.Source{{Path: here, Size: 7}}}
 	sub.Workflow.Files[0].Sized = false
 	if f := admit(t, racks(1), 1, sub).Files[0]; f.Size != 7 || !f.Sized {
@@ -208,9 +207,7 @@ func stagedRun(t *testing.T, p *planner.Platform, sub executor.Submission) map[p
 			}
 		}
 	}
-	if _, err := e.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	enginetest.Run(t, e)
 	return out
 }
 
@@ -221,9 +218,7 @@ func TestReplicasAreKnownToThePlanner(t *testing.T) {
 	arrived := &planner.WorkflowArrived{Tasks: []planner.Task{{ID: 0}},
 		Files: []planner.File{{ID: 0, Size: 1e6, Producer: planner.None, Homes: []planner.NodeID{0, 2}}}}
 	plannertest.Order(arrived)
-	if err := s.Apply(planner.Event{Seq: 1, Body: arrived}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Apply(planner.Event{Seq: 1, Body: arrived}))
 	for n, want := range []struct {
 		has  bool
 		from planner.NodeID
@@ -233,9 +228,7 @@ func TestReplicasAreKnownToThePlanner(t *testing.T) {
 			t.Errorf("node %d: has it %v, fetches from %d; want %+v", n, has, from, want)
 		}
 	}
-	if err := s.Apply(planner.Event{Seq: 2, Body: planner.FileAppeared{File: 0, Node: 3}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Apply(planner.Event{Seq: 2, Body: planner.FileAppeared{File: 0, Node: 3}}))
 	if !s.View().Has(3, 0) || s.View().Has(1, 0) {
 		t.Error("a copy is not known, or too much is")
 	}

@@ -22,18 +22,14 @@ func TestALargeClusterFileIsReadQuickly(t *testing.T) {
 	b.WriteString("links:\n- {from: g1, to: g9499, bandwidth: 1GB/s}\n")
 	used := func() (cpu time.Duration, memory uint64) {
 		var r syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Getrusage(syscall.RUSAGE_SELF, &r))
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return time.Duration(r.Utime.Nano() + r.Stime.Nano()), m.TotalAlloc
 	}
 	cpu, memory := used()
 	c, err := scenario.ReadCluster(strings.NewReader(b.String()), "c.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p, err := executor.PlatformOf(c)
 	if err != nil || len(p.Nodes) != 9500 || p.Nodes[9499].Group == p.Nodes[1].Group {
 		t.Fatalf("%d nodes, %v", len(p.Nodes), err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/enginetest"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/policy"
@@ -78,6 +79,16 @@ type record struct {
 	ended   planner.Time
 }
 
+// watch has a record note what an engine does, and the tasks of its workflows.
+func (r *record) watch(e *executor.Engine) {
+	e.Watch = func(_ planner.View, events []planner.Event, admitted []*executor.Admission) {
+		r.note(events)
+		for _, a := range admitted {
+			r.tasks = append(r.tasks, a.Arrived.Tasks...)
+		}
+	}
+}
+
 // note adds events, without the wall time that plans took.
 func (r *record) note(events []planner.Event) {
 	for _, ev := range events {
@@ -93,9 +104,7 @@ func (r *record) note(events []planner.Event) {
 func runRandom(t *testing.T, spec string, seed uint64) record {
 	t.Helper()
 	pol, err := policy.Parse(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return runRandomWith(t, spec, pol, seed)
 }
 
@@ -353,9 +362,7 @@ func TestEveryPolicyPlansWithATrainedModel(t *testing.T) {
 			trained := 0
 			for seed := range seedtest.Seeds(t, 20) {
 				pol, err := policy.Parse(row.Name)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				for _, ev := range runRandomBelieving(t, row.Name, pol, seed, model()).events {
 					if pc, ok := ev.Body.(*planner.PlanCommitted); ok {
 						for _, o := range pc.Orders {
@@ -392,9 +399,7 @@ func restart(t *testing.T, spec string, seed uint64) {
 	t.Helper()
 	restartWith(t, spec, func() planner.Policy {
 		pol, err := policy.Parse(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return pol
 	}, seed)
 }
@@ -421,9 +426,7 @@ func restartWith(t *testing.T, spec string, pol func() planner.Policy, seed uint
 		log = append(log, executor.Batch{Events: append([]planner.Event(nil), events...),
 			Admissions: append([]*executor.Admission(nil), admitted...)})
 	}
-	if _, err := first.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	enginetest.Run(t, first)
 	whole := log
 	for cut := 1; cut < len(whole); cut++ {
 		if !seedtest.Takes(cut) {
@@ -445,9 +448,7 @@ func restartWith(t *testing.T, spec string, pol func() planner.Policy, seed uint
 		e.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
 			rec.events = append(rec.events, events...)
 		}
-		if err := e.Recover(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.Recover(t.Context()))
 		if _, err := e.Run(t.Context()); err != nil {
 			t.Fatalf("%s, seed %d, cut %d: %v", spec, seed, cut, err)
 		}

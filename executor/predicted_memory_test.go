@@ -62,9 +62,7 @@ func TestPredictedMemoryIsSafe(t *testing.T) {
 		p := &planner.Platform{Nodes: nodes, Groups: []string{""}, Bandwidth: [][]unit.BytesPerSecond{{0}},
 			Latency: [][]int64{{0}}}
 		pol, err := policy.Parse("gbf")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		over, limited, again := 0, 0, 0
 		fault := func(l *executor.Launch) (planner.Outcome, float64) {
 			limit := l.Hold[unit.Memory]

@@ -163,9 +163,7 @@ func TestAResumedRunPlansAtOnce(t *testing.T) {
 			}
 		}
 		for _, b := range past {
-			if err := e.Replay(b); err != nil {
-				t.Fatal(err)
-			}
+			must(t, e.Replay(b))
 			see(b.Events)
 		}
 		e.Watch = func(_ planner.View, events []planner.Event, admitted []*executor.Admission) {
@@ -175,9 +173,7 @@ func TestAResumedRunPlansAtOnce(t *testing.T) {
 			see(events)
 		}
 		if past != nil {
-			if err := e.Recover(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, e.Recover(t.Context()))
 		}
 		if _, err := e.Run(t.Context()); err != nil {
 			t.Errorf("after %d batches: %v", len(past), err)
@@ -304,9 +300,7 @@ func TestACheckpointedTaskGoesOnElsewhere(t *testing.T) {
 				}
 			}
 			res, err := e.Run(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			want := []string{"A1 R1[0,15] ok", "A2 R1[15,35] ok", "A3 R2[20,35] preempted", "A4 R2[40,58] ok",
 				"A3 R1[40,62] ok", "A5 R1[63,65] ok"}
 			if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -335,9 +329,7 @@ func TestAProgramIsFrozenInPlaceUnlessTheUserLetsItRestart(t *testing.T) {
 		e := enginetest.New(t, p, pol, executor.Submission{Name: "w", Workflow: w})
 		e.Admit.Preempt = scenario.Preempt{Restart: restart}
 		res, err := e.Run(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want := 11.0 // frozen at 2, on at 3
 		if restart {
 			want = 13 // again at 3

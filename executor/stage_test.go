@@ -34,9 +34,7 @@ func TestStagesAreThePhasesOfTheTraceOrLevels(t *testing.T) {
 		p := single(1)
 		adm, err := (&executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1}).Admit(&executor.Submission{Name: "w",
 			Workflow: chain(c.phases...)}, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got []int32
 		for _, x := range adm.Arrived.Tasks {
 			got = append(got, x.Stage)

@@ -76,9 +76,7 @@ func streamEngine(tb testing.TB, p *planner.Platform, spec string, est *predict.
 	subs []executor.Submission) *executor.Engine {
 	tb.Helper()
 	pol, err := policy.Parse(spec)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
 		planner.DefaultRetryRules(), pol, est, 1),
 		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: est.Declare,
@@ -104,12 +102,8 @@ func BenchmarkWHEFTPlan(b *testing.B) {
 					e := streamEngine(b, p, spec, est, nil)
 					for i := range subs {
 						adm, err := e.Admit.Admit(&subs[i], 0)
-						if err != nil {
-							b.Fatal(err)
-						}
-						if err := e.Planner.Apply(planner.Event{Seq: uint64(i + 1), Body: &adm.Arrived}); err != nil {
-							b.Fatal(err)
-						}
+						must(b, err)
+						must(b, e.Planner.Apply(planner.Event{Seq: uint64(i + 1), Body: &adm.Arrived}))
 					}
 					b.StartTimer()
 					if _, err := e.Planner.Plan(b.Context(), 0); err != nil {

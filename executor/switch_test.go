@@ -145,9 +145,7 @@ func (s *switching) note(events []planner.Event) {
 		}
 		if len(s.after) > 0 {
 			body, err := json.Marshal(ev.Body)
-			if err != nil {
-				s.t.Fatal(err)
-			}
+			must(s.t, err)
 			s.after = append(s.after, fmt.Sprintf("%v: %T %s", ev.At, ev.Body, body))
 		}
 	}

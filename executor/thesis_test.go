@@ -24,16 +24,12 @@ func thesisLoad(tb testing.TB, processors int, interval time.Duration) (*planner
 		}
 	}
 	kind, err := generate.Find("mixed")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	choices := kind.Choices()
 	for key, values := range map[string][]string{"shape": {"0.5", "1", "2"}, "out_degree": {"1", "2", "3", "4", "5"},
 		"ccr": {"0.1", "0.5", "1", "1.5", "2"}, "brange": {"0.1", "0.25", "0.5", "0.75", "1"}, "wdag": {"100", "1000"},
 		"processors": {"1", strconv.Itoa(processors)}} {
-		if err := choices.Set(key, values...); err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, choices.Set(key, values...))
 	}
 	s := &scenario.Stream{Count: 100, Files: true, Total: scenario.TotalRuntime{Distribution: "as-generated"},
 		Arrivals: scenario.ArrivalProcess{Process: "poisson", Interval: interval},
@@ -43,9 +39,7 @@ func thesisLoad(tb testing.TB, processors int, interval time.Duration) (*planner
 		s.Sizes = append(s.Sizes, generate.SizeClass{Fraction: 1, Min: n, Max: n})
 	}
 	subs, err := load.Submissions(&scenario.Workload{Seed: 1, Stream: s}, p, 0)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return p, subs
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gantry/executor"
+	"gantry/executor/enginetest"
 	"gantry/planner"
 	"gantry/planner/policy"
 	"gantry/planner/predict"
@@ -29,9 +30,7 @@ func TestRandomPicksAreFreshEachTime(t *testing.T) {
 	newcomer, runs := 0, 0
 	for seed := range uint64(600) {
 		pol, err := policy.Parse("gbf")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		est := &predict.Declared{}
 		p := single(1)
 		run := func() (order []string) {
@@ -45,9 +44,7 @@ func TestRandomPicksAreFreshEachTime(t *testing.T) {
 					}
 				}
 			}
-			if _, err := e.Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			enginetest.Run(t, e)
 			return order
 		}
 		order := run()

@@ -31,11 +31,10 @@ func TestEveryPolicyKeepsToTheTokens(t *testing.T) {
 			var held planner.Tokens
 			most := held
 			of := map[planner.AttemptID]planner.TaskID{}
+			rec.watch(e)
+			note := e.Watch
 			e.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
-				rec.note(events)
-				for _, a := range admitted {
-					rec.tasks = append(rec.tasks, a.Arrived.Tasks...)
-				}
+				note(v, events, admitted)
 				for _, ev := range events {
 					switch b := ev.Body.(type) {
 					case *planner.PlanCommitted:

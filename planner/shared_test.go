@@ -14,13 +14,9 @@ func TestSharedLinksSurviveTheLog(t *testing.T) {
 	p.Join(0, 1, 1e6, 0)
 	p.Share(0, 1)
 	text, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	back := &planner.Platform{}
-	if err := json.Unmarshal(text, back); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, back))
 	for _, of := range []*planner.Platform{p, back} {
 		_, across := of.SharedLink(1, 0)
 		_, within := of.SharedLink(1, 2)

@@ -21,9 +21,7 @@ func history(t *testing.T) *planner.State {
 	sc, err := plannertest.Parse(`
 		nodes 4 4
 		A  a=9~ b=9 c=9 d=1 e=9 f=9 g=9^ a>f >a:5@0,1`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	start := func(a planner.AttemptID, task planner.TaskID, n planner.NodeID) planner.Order {
 		return planner.Order{Kind: planner.OrderStart, Attempt: a, Task: task, Node: n, Hold: unit.Cores(1), Try: 1,
 			Until: 9 * second}
@@ -40,9 +38,7 @@ func history(t *testing.T) *planner.State {
 		&planner.AttemptExited{Attempt: 3, Outcome: planner.OK},
 		&planner.PlanCommitted{Round: 3, Orders: []planner.Order{{Kind: planner.OrderCheckpoint, Attempt: 4, Task: 6}}},
 	} {
-		if err := s.Apply(planner.Event{Seq: uint64(i + 1), At: second, Body: b}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Apply(planner.Event{Seq: uint64(i + 1), At: second, Body: b}))
 	}
 	return s
 }
@@ -99,9 +95,7 @@ func growth() *planner.WorkflowGrown {
 func TestOrderOfAGrownWorkflowIsThatOfAWholeOne(t *testing.T) {
 	s := history(t)
 	body := &planner.WorkflowGrown{Tasks: []planner.Task{{ID: 7}, {ID: 8, Parents: []planner.TaskID{0}}}}
-	if err := s.Apply(planner.Event{Seq: nextSeq, At: second, Body: body}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Apply(planner.Event{Seq: nextSeq, At: second, Body: body}))
 	if got, want := s.View().Order(0), []planner.TaskID{0, 1, 2, 3, 4, 6, 7, 5, 8}; !slices.Equal(got, want) {
 		t.Errorf("order %v, not %v", got, want)
 	}
@@ -206,9 +200,7 @@ func happened(t *testing.T, more ...planner.Body) *planner.State {
 	t.Helper()
 	s := history(t)
 	for i, b := range more {
-		if err := s.Apply(planner.Event{Seq: nextSeq + uint64(i), At: second, Body: b}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Apply(planner.Event{Seq: nextSeq + uint64(i), At: second, Body: b}))
 	}
 	return s
 }
@@ -369,17 +361,13 @@ func TestEstimatesCountTheCopiesOnALink(t *testing.T) {
 		nodes 4 4
 		link  1
 		A  a=9 b=9 >a:5@0 >b:5@0`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sc.Platform.Share(0, 0)
 	s, seq := planner.NewState(sc.Platform, planner.DefaultRetryRules()), uint64(0)
 	apply := func(b planner.Body) {
 		t.Helper()
 		seq++
-		if err := s.Apply(planner.Event{Seq: seq, At: second, Body: b}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Apply(planner.Event{Seq: seq, At: second, Body: b}))
 	}
 	want := func(seconds float64) {
 		t.Helper()
@@ -399,4 +387,12 @@ func TestEstimatesCountTheCopiesOnALink(t *testing.T) {
 	want(10)
 	apply(&planner.AttemptExited{Attempt: 1, Outcome: planner.Killed})
 	want(5)
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

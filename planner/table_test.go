@@ -18,9 +18,7 @@ func TestEndedTasksAreKept(t *testing.T) {
 	apply := func(b planner.Body) {
 		t.Helper()
 		seq++
-		if err := s.Apply(planner.Event{Seq: seq, At: planner.Time(seq), Body: b}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Apply(planner.Event{Seq: seq, At: planner.Time(seq), Body: b}))
 	}
 	var want []planner.Task
 	attempt := planner.AttemptID(0)

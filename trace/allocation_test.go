@@ -57,9 +57,7 @@ func daxText(n int) io.Reader {
 func TestReadingDAXAllocatesOnlyForItsTasks(t *testing.T) {
 	const n = 20_000
 	text, err := io.ReadAll(daxText(n))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	read := func(text []byte) uint64 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

@@ -21,9 +21,7 @@ import (
 func archive(t *testing.T, name, text string, opt trace.ReadOptions) (a *trace.Archive, jobs, faults string) {
 	t.Helper()
 	a, all, err := trace.ReadArchive(strings.NewReader(text), name, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if trace.HasErrors(all) {
 		return a, "", fmt.Sprint(all)
 	}
@@ -190,9 +188,7 @@ func FuzzArchive(f *testing.F) {
 		readertest.Bounded(t, len(data), func() {
 			for _, opt := range []trace.ReadOptions{{}, {Repair: true, Instances: true}} {
 				a, faults, err := trace.ReadArchive(bytes.NewReader(data), "fuzz", opt)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				bounded(t, faults)
 				names := map[string]bool{}
 				for i := 0; !trace.HasErrors(faults) && i < min(a.Len(), 100); i++ {
@@ -224,14 +220,9 @@ type wtaTask struct {
 // wta writes tasks as a directory of the archive, in two files.
 func wta(t testing.TB, tasks ...wtaTask) string {
 	dir := filepath.Join(t.TempDir(), "spec")
-	if err := os.MkdirAll(filepath.Join(dir, "tasks", "schema-1.0"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(dir, "tasks", "schema-1.0"), 0o755))
 	for i, part := range [][]wtaTask{tasks[:len(tasks)/2], tasks[len(tasks)/2:]} {
-		if err := parquet.WriteFile(filepath.Join(dir, "tasks", "schema-1.0", fmt.Sprintf("part.%d.parquet", i)),
-			part); err != nil {
-			t.Fatal(err)
-		}
+		must(t, parquet.WriteFile(filepath.Join(dir, "tasks", "schema-1.0", fmt.Sprintf("part.%d.parquet", i)), part))
 	}
 	return dir
 }
@@ -290,18 +281,14 @@ func TestDamagedParquetIsAFault(t *testing.T) {
 	dir := wta(t, wtaTask{ID: 1}, wtaTask{ID: 2, Parents: []int64{1}})
 	path := filepath.Join(dir, "tasks", "schema-1.0", "part.1.parquet")
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := 0; i < len(whole); i += 5 {
 		broken := bytes.Clone(whole)
 		broken[i] ^= 0xff
 		if i%2 == 0 {
 			broken = broken[:i]
 		}
-		if err := os.WriteFile(path, broken, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, broken, 0o644))
 		readertest.Bounded(t, len(whole), func() {
 			if _, faults, err := trace.OpenArchive(dir, nil, trace.ReadOptions{}); err != nil {
 				t.Fatal(i, faults, err)
@@ -315,39 +302,37 @@ func TestPagesHaveNoMoreBytesThanTheyClaim(t *testing.T) {
 	for name, codec := range map[string]compress.Codec{"snappy": &parquet.Snappy, "gzip": &parquet.Gzip,
 		"zstd": &parquet.Zstd, "brotli": &parquet.Brotli} {
 		path := filepath.Join(t.TempDir(), "tasks.parquet")
-		if err := parquet.WriteFile(path, []wtaTask{{ID: 1, Type: strings.Repeat("x", 4000), Workflow: 1}},
-			parquet.Compression(codec)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, parquet.WriteFile(path, []wtaTask{{ID: 1, Type: strings.Repeat("x", 4000), Workflow: 1}},
+			parquet.Compression(codec)))
 		read := func() []trace.Fault {
 			_, faults, err := trace.OpenArchive(path, nil, trace.ReadOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return faults
 		}
 		if faults := read(); name != "brotli" && len(faults) > 0 {
 			t.Errorf("%s: %v", name, faults)
 		}
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f, err := parquet.OpenFile(bytes.NewReader(text), int64(len(text)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i := range f.Metadata().RowGroups[0].Columns { // the size is the second number of a page's header
 			if size := text[f.Metadata().RowGroups[0].Columns[i].MetaData.DataPageOffset+3:]; size[1]&0x80 == 0 &&
 				size[0]&0x80 != 0 && size[1] > 0x20 {
 				copy(size, []byte{0x82, 0x00})
 			}
 		}
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, text, 0o600))
 		if faults := read(); len(faults) != 1 || faults[0].Rule != "bad-archive" {
 			t.Errorf("%s: %v, want a refusal", name, faults)
 		}
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

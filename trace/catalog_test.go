@@ -18,12 +18,8 @@ func files(t *testing.T, texts map[string]string) string {
 	dir := t.TempDir()
 	for name, text := range texts {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	return dir
 }
@@ -32,9 +28,7 @@ func files(t *testing.T, texts map[string]string) string {
 func open(t *testing.T, dir string, o trace.ReadOptions) (*trace.Workflow, []trace.Fault) {
 	t.Helper()
 	w, faults, err := trace.Open(filepath.Join(dir, "w.yml"), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return w, faults
 }
 

@@ -20,9 +20,7 @@ func commands(t testing.TB, text string, l trace.CommandList) (w *trace.Workflow
 		l.Exists = func(name string) bool { return strings.HasSuffix(name, ".fq") }
 	}
 	w, all, err := l.Read(strings.NewReader(text), "dir/list.csv", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range w.Tasks {
 		x := &w.Tasks[i]
 		shown += fmt.Sprintf("%s: %s <", x.ID, x.Command[0])

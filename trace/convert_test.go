@@ -25,9 +25,7 @@ func TestConvertedWorkflowsAreValidAndReadBackTheSame(t *testing.T) {
 		}
 		t.Run(r["file"], func(t *testing.T) {
 			was, _, err := trace.Open(filepath.Join(dir, r["file"]), trace.ReadOptions{Repair: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			sameAfterConversion(t, was, s)
 		})
 	}
@@ -36,9 +34,7 @@ func TestConvertedWorkflowsAreValidAndReadBackTheSame(t *testing.T) {
 func sameAfterConversion(t *testing.T, was *trace.Workflow, s *jsonschema.Schema) {
 	t.Helper()
 	var b bytes.Buffer
-	if err := trace.WriteWfFormat(&b, was); err != nil {
-		t.Fatal(err)
-	}
+	must(t, trace.WriteWfFormat(&b, was))
 	if len(was.Tasks) <= 2000 { // larger ones take minutes, and have no other members
 		readertest.Validate(t, s, b.Bytes())
 	}
@@ -95,9 +91,7 @@ func TestConversionAddsNoDependencies(t *testing.T) {
 			again := was
 			for range 2 {
 				var b strings.Builder
-				if err := trace.WriteWfFormat(&b, again); err != nil {
-					t.Fatal(err)
-				}
+				must(t, trace.WriteWfFormat(&b, again))
 				if again = good(t, b.String()); !reflect.DeepEqual(edges(again), edges(was)) {
 					t.Fatalf("%v, want %v", edges(again), edges(was))
 				}
@@ -134,9 +128,7 @@ func TestConversionWritesNothingThatWasImputed(t *testing.T) {
 		t.Fatalf("%+v", b)
 	}
 	var out bytes.Buffer
-	if err := trace.WriteWfFormat(&out, w); err != nil {
-		t.Fatal(err)
-	}
+	must(t, trace.WriteWfFormat(&out, w))
 	is := good(t, out.String())
 	if b := is.Tasks[1]; b.Known != 0 || is.Files[0].Sized || is.Tasks[0].Known != trace.Runtime {
 		t.Errorf("%+v %+v", is.Tasks, is.Files)
@@ -154,9 +146,7 @@ func TestExecutionIsWrittenWithMachinesAndMeasurements(t *testing.T) {
 		Tasks: []trace.TaskExecution{{Ran: true, Runtime: 1500 * time.Millisecond, ExecutedAt: start, Machine: "fast_1",
 			Cores: 1, AvgCPU: 50,
 			MemoryBytes: 4096, Known: trace.Cores | trace.AvgCPU | trace.Memory}, {}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	readertest.Validate(t, readertest.Schema(t, filepath.Join(dataDir(t), "schemas/wfformat/wfformat-1.5.json")),
 		out.Bytes())
 	var doc struct {
@@ -170,9 +160,7 @@ func TestExecutionIsWrittenWithMachinesAndMeasurements(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(out.Bytes(), &doc))
 	e := doc.Workflow.Execution
 	if doc.RuntimeSystem.Name != "gantry" || e.MakespanInSeconds != 3 || e.ExecutedAt != "2024-05-06T07:08:09Z" ||
 		len(e.Tasks) != 1 || len(e.Machines) != 1 {

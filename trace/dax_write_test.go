@@ -15,9 +15,7 @@ import (
 func rewritten(t *testing.T, w *trace.Workflow) *trace.Workflow {
 	t.Helper()
 	var b bytes.Buffer
-	if err := trace.WriteDAX(&b, w); err != nil {
-		t.Fatal(err)
-	}
+	must(t, trace.WriteDAX(&b, w))
 	text := b.String()
 	r, faults, err := trace.Read(&b, "-", trace.ReadOptions{})
 	if err != nil || trace.HasErrors(faults) {

@@ -16,9 +16,7 @@ import (
 func graphOf(t *testing.T, name, text string, opt trace.ReadOptions) (tasks, faults string) {
 	t.Helper()
 	w, all, err := trace.Read(strings.NewReader(text), name, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if w == nil || trace.HasErrors(all) {
 		return "", fmt.Sprint(all)
 	}
@@ -107,11 +105,9 @@ func TestATraceOfNextflowIsAWorkflow(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 	graph := filepath.Join(t.TempDir(), "dag.dot")
-	if err := os.WriteFile(graph, []byte(`digraph "dag" { v0 [shape=point,label="",xlabel="Channel.fromPath"];
+	must(t, os.WriteFile(graph, []byte(`digraph "dag" { v0 [shape=point,label="",xlabel="Channel.fromPath"];
 v1 [label="RNA:TRIM"]; v0 -> v1 [label="reads"]; v2 [shape=circle,label="",xlabel="map"]; v1 -> v2; v2 -> v3;
-v3 [label="RNA:ALIGN"]; v3 -> v4; v1 -> v4; v4 [label="MULTIQC"]; }`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+v3 [label="RNA:ALIGN"]; v3 -> v4; v1 -> v4; v4 [label="MULTIQC"]; }`), 0o600))
 	tasks, faults = graphOf(t, "trace.txt", nextflow, trace.ReadOptions{Graph: graph})
 	want = "RNA:TRIM (a)(RNA:TRIM 1m2.5s after []) RNA:TRIM (b)(RNA:TRIM 733ms after []) RNA:ALIGN (b)(RNA:ALIGN " +
 		"1h0m1s after [1]) MULTIQC(MULTIQC 1.5s after [0 1 2]) MULTIQC#6(MULTIQC 24h0m0s after [0 1 2]) "
@@ -119,9 +115,7 @@ v3 [label="RNA:ALIGN"]; v3 -> v4; v1 -> v4; v4 [label="MULTIQC"]; }`), 0o600); e
 		t.Errorf("got\n%s\nwant\n%s\n%s", tasks, want, faults)
 	}
 	for text, says := range map[string]string{"digraph { a }": "none of its nodes", "x": "digraph"} {
-		if err := os.WriteFile(graph, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(graph, []byte(text), 0o600))
 		if _, faults := graphOf(t, "-", nextflow, trace.ReadOptions{Graph: graph}); !strings.Contains(faults, says) {
 			t.Error(faults)
 		}

@@ -42,9 +42,7 @@ func TestFilesOfOtherSystemsAreNamed(t *testing.T) {
 			t.Errorf("%s: a %s file", c.text, kind)
 		}
 		_, faults, err := trace.Read(strings.NewReader(c.text), c.name, trace.ReadOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if said := fmt.Sprint(faults); !strings.Contains(said, c.says) || !strings.Contains(said, c.way) {
 			t.Errorf("%s: %s", c.name, said)
 		}

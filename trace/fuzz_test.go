@@ -29,9 +29,7 @@ func consistentAs(t *testing.T, name string, data []byte) {
 	t.Helper()
 	for _, repair := range []bool{false, true} {
 		w, faults, err := trace.Read(bytes.NewReader(data), name, trace.ReadOptions{Repair: repair})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		bounded(t, faults)
 		if trace.HasErrors(faults) {
 			continue
@@ -59,9 +57,7 @@ func consistentAs(t *testing.T, name string, data []byte) {
 		if s := w.Stats(); s.Cyclic || s.Tasks != len(w.Tasks) {
 			t.Fatalf("%+v", s)
 		}
-		if err := trace.WriteWfFormat(&bytes.Buffer{}, w); err != nil {
-			t.Fatal(err)
-		}
+		must(t, trace.WriteWfFormat(&bytes.Buffer{}, w))
 	}
 }
 
@@ -229,15 +225,11 @@ func FuzzCatalog(f *testing.F) {
 		if properties {
 			path = filepath.Join(dir, "c.properties")
 		}
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, data, 0o644))
 		// A text that names itself as replicas is read twice.
 		readertest.Bounded(t, 2*len(data), func() {
 			_, faults, err := trace.Open(w, trace.ReadOptions{Catalogs: []string{path}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			bounded(t, faults)
 		})
 	})

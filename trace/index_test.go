@@ -44,9 +44,7 @@ func (r row) notes(words string) bool { return strings.Contains(r["notes"], word
 func index(tb testing.TB, dir string) (rows []row) {
 	tb.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, "index.tsv"))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	var head []string
 	for i, line := range strings.Split(strings.TrimRight(string(data), "\n"), "\n") {
 		cells := strings.Split(line, "\t")
@@ -98,9 +96,7 @@ func TestEveryTraceOfTheCollectionHasItsIndexedFigures(t *testing.T) {
 			// Two files need repair to be read without errors; the cyclic ones have to be told as such.
 			repair := r.notes("negative runtimes") || r["ver"] == "0.0.0"
 			w, faults, err := trace.Open(filepath.Join(dir, r["file"]), trace.ReadOptions{Repair: repair})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			s := w.Stats()
 			if cyclic := r.notes("CYCLE"); cyclic != trace.HasErrors(faults) || cyclic != s.Cyclic {
 				t.Fatalf("cyclic %v, wanted %v; faults: %v", s.Cyclic, cyclic, faults)

@@ -17,17 +17,11 @@ func made(t *testing.T, text string, files ...string) (w *trace.Workflow, shown,
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range append(files, "Makefile") {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	w, all, err := trace.Open(filepath.Join(dir, "Makefile"), trace.ReadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if w == nil || trace.HasErrors(all) {
 		return w, "", fmt.Sprint(all)
 	}
@@ -80,9 +74,7 @@ func TestAPlainMakefileIsAWorkflow(t *testing.T) {
 		for name, text := range map[string]string{"Makefile": makes, "a.in": "one\n", "b.in": "two\n", "#x": "",
 			"out/x": ""} {
 			_ = os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755)
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 		}
 		commands := [][]string{{"make", "-s"}}
 		if i == 1 {
@@ -100,9 +92,7 @@ func TestAPlainMakefileIsAWorkflow(t *testing.T) {
 		}
 		for _, name := range []string{"sum", "order"} {
 			data, err := os.ReadFile(filepath.Join(dir, name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			results[i] += string(data)
 		}
 	}

@@ -15,9 +15,7 @@ import (
 func flow(t *testing.T, name, text string, define map[string]string) (*trace.Workflow, []trace.Fault) {
 	t.Helper()
 	w, faults, err := trace.Read(strings.NewReader(text), name, trace.ReadOptions{Define: define})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return w, faults
 }
 
@@ -74,9 +72,7 @@ end: one
 func TestJX(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"b.in", "a.in"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
 	}
 	w, faults := flow(t, filepath.Join(dir, "run.jx"), `# JX
 { "define": {"N": 3, "LAST": N-1, "P": "part", "ALL": [template("{P}.{i}") for i in range(N)]},
@@ -294,13 +290,9 @@ func TestShellsOfCommands(t *testing.T) {
 			t.Fatal(faults, err)
 		}
 		again := new(strings.Builder)
-		if err := trace.WriteWfFormat(again, w); err != nil {
-			t.Fatal(err)
-		}
+		must(t, trace.WriteWfFormat(again, w))
 		back, _, err := trace.Read(strings.NewReader(again.String()), "w.json", trace.ReadOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i, want := range c.want {
 			for _, w := range []*trace.Workflow{w, back} {
 				if task := &w.Tasks[i]; !slices.Equal(task.Command, want) || !task.Shell {

@@ -71,9 +71,7 @@ func FuzzNumbers(f *testing.F) {
 				at := strings.Replace(text, "@DISK", "&DISK", 1)
 				at = strings.Replace(strings.ReplaceAll(at, "@", number), "&DISK", "@DISK", 1)
 				w, faults, err := trace.Read(strings.NewReader(at), name, trace.ReadOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				inBounds(t, at, w, faults)
 			}
 		}

@@ -24,9 +24,7 @@ import (
 func read(t *testing.T, text string, opt trace.ReadOptions) (*trace.Workflow, []trace.Fault) {
 	t.Helper()
 	w, faults, err := trace.Read(strings.NewReader(text), "test", opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return w, faults
 }
 
@@ -628,9 +626,7 @@ func TestTruncatedFilesAreErrors(t *testing.T) {
 		"wrench/simple_workflow.json", "wfformat/v1.5/helloworld-chain-5-chameleon.json",
 		"wfformat/v1.4/bacass-dirt02-001.json"} {
 		data, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		data = bytes.TrimRight(data, " \t\r\n")
 		for n := 0; n < len(data); n += max(1, len(data)/500) {
 			_, faults, err := trace.Read(bytes.NewReader(data[:n]), name, trace.ReadOptions{Repair: true})
@@ -650,15 +646,11 @@ func TestTruncatedFilesAreErrors(t *testing.T) {
 // YAML that is cut between two lines can be a valid document; it must at least not bring the reader down.
 func TestTruncatedYAMLIsRead(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(dataDir(t), "pegasus-yaml/5.0/diamond-etc.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	errs := 0
 	for n := 0; n < len(data); n += 7 {
 		_, faults, err := trace.Read(bytes.NewReader(data[:n]), "cut", trace.ReadOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if trace.HasErrors(faults) {
 			errs++
 		}

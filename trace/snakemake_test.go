@@ -41,16 +41,12 @@ func TestWhatSnakemakeMeasuredIsRead(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, ".snakemake", "metadata"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(dir, ".snakemake", "metadata"), 0o755))
 	path := filepath.Join(dir, ".snakemake", "metadata", "b3V0")
 	for name, text := range map[string]string{path: `{"version": 6, "rule": "bwa", "input": ["in.fq", "gone"],
 		"starttime": 1700000000.5, "endtime": 1700000002.25, "incomplete": false}`,
 		filepath.Join(dir, "in.fq"): "data"} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	files, _, err := trace.Find([]string{dir})
 	w, faults, err2 := trace.Open(path, trace.ReadOptions{})

@@ -21,9 +21,7 @@ func TestSpecificationsOfWfBench(t *testing.T) {
 		{"name":"four","id":"4","runtimeInSeconds":0,"parents":[],"children":[],"command":{"program":"wfbench",
 			"arguments":["--percent-cpu 7","--cpu-work -4"]}}]}}`
 	w, _, err := trace.Read(strings.NewReader(spec), "b.json", trace.ReadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var rules []string
 	for _, i := range trace.Impute(w, trace.Defaults{}) {
 		rules = append(rules, i.String())

@@ -31,9 +31,7 @@ func TestRuntimesCountAtTheSpeedOfTheirMachine(t *testing.T) {
 	} {
 		flow, faults, err := trace.Read(strings.NewReader(fmt.Sprintf(file, c.runtime, c.speed)), "w.json",
 			trace.ReadOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if c.want < 0 {
 			if !trace.HasErrors(faults) || !strings.Contains(fmt.Sprint(faults), "relativeSpeed") {
 				t.Errorf("%s s at %s: %v", c.runtime, c.speed, faults)

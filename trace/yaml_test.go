@@ -30,9 +30,7 @@ func TestFlowMappingsAreYAML(t *testing.T) {
 		"{a: b}": "neither a workflow nor, by its keys",
 	} {
 		w, faults, err := trace.Read(strings.NewReader(text), "w.yaml", trace.ReadOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		said := fmt.Sprint(faults)
 		if trace.HasErrors(faults) != (want != "") || !strings.Contains(said, want) {
 			t.Errorf("%s: %s, want %q", text, said, want)

@@ -17,24 +17,18 @@ import (
 // interrupted runs the emulator in dir and sends it SIGTERM once ready says so.
 func interrupted(t *testing.T, dir string, s emulate.Spec, ready func(pid int) bool) ended {
 	t.Helper()
-	if err := s.Write(filepath.Join(dir, "spec.json")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Write(filepath.Join(dir, "spec.json")))
 	cmd := exec.Command(binary, "spec.json")
 	var stderr bytes.Buffer
 	cmd.Dir, cmd.Stderr = dir, &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	for deadline := time.Now().Add(2 * time.Minute); !ready(cmd.Process.Pid); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			cmd.Process.Kill()
 			t.Fatal("the task did not get as far as it was to get")
 		}
 	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Signal(syscall.SIGTERM))
 	if err := cmd.Wait(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 		t.Fatal(err)
 	}
@@ -58,14 +52,10 @@ func cpuOf(pid int) time.Duration {
 func checkpointIn(t *testing.T, dir string, s *emulate.Spec) *emulate.Checkpoint {
 	t.Helper()
 	f, err := os.Open(filepath.Join(dir, emulate.CheckpointFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	c, err := emulate.ReadCheckpoint(f, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -76,12 +66,8 @@ func goOnIn(t *testing.T, dir string, s *emulate.Spec) (string, *emulate.Checkpo
 	to := t.TempDir()
 	keep := func(from, name string) {
 		b, err := os.ReadFile(filepath.Join(dir, from))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(to, name), b, 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(to, name), b, 0o644))
 	}
 	keep(emulate.CheckpointFile, "from")
 	for _, f := range s.Outputs[:c.Outputs] {
@@ -149,9 +135,7 @@ func TestWholeOutputsAreNotWrittenAgain(t *testing.T) {
 		t.Fatalf("%+v", c)
 	}
 	was, err := os.Stat(filepath.Join(next, "out0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e, r := emulated(t, next, s) // there is no input any more: it was read
 	if e.code != emulate.ExitOK || r.Read != (emulate.Amount{Asked: 1000, Achieved: 1000}) ||
 		r.Write.Asked != r.Write.Achieved || r.Write.Asked != 200*100_001 {
@@ -199,12 +183,8 @@ func TestABadCheckpointIsRefused(t *testing.T) {
 		"count":    `{"version":2,"attempts":1,"outputs":1}` + "\n",
 		"sum":      `{"version":2,"attempts":1,"cpu_nanos":-1}` + "\n"} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "from"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := (&emulate.Spec{From: "from"}).Write(filepath.Join(dir, "spec.json")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, "from"), []byte(text), 0o644))
+		must(t, (&emulate.Spec{From: "from"}).Write(filepath.Join(dir, "spec.json")))
 		if e := invoke(t, dir, "spec.json"); e.code != emulate.ExitSpec || e.stderr == "" {
 			t.Errorf("%s: exit code %d, %q", name, e.code, e.stderr)
 		}

@@ -75,15 +75,11 @@ func TestAnAttemptBeginsOnce(t *testing.T) {
 func TestAWaitingLauncherEndsAtASignal(t *testing.T) {
 	dir := control.Dir(t.TempDir())
 	pipe, err := dir.Await()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer pipe.Close()
 	cmd := exec.Command(binary, "launch", string(dir), "0:0", "1000", "", "", "", "echo", "begun")
 	cmd.Dir = t.TempDir()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	waits := func() bool { // in poll, its signals blocked
 		call, _ := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", cmd.Process.Pid))
 		return strings.Contains(string(call), "poll")
@@ -91,9 +87,7 @@ func TestAWaitingLauncherEndsAtASignal(t *testing.T) {
 	for end := time.Now().Add(10 * time.Second); !waits() && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Signal(syscall.SIGTERM))
 	over := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
 	defer over.Stop()
 	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 125 {

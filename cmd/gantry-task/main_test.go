@@ -45,9 +45,7 @@ type ended struct {
 // emulated runs the emulator in dir.
 func emulated(t *testing.T, dir string, s emulate.Spec) (ended, *emulate.Report) {
 	t.Helper()
-	if err := s.Write(filepath.Join(dir, "spec.json")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Write(filepath.Join(dir, "spec.json")))
 	e := invoke(t, dir, "spec.json")
 	r, err := emulate.ReadReport(dir)
 	if err != nil {
@@ -71,17 +69,13 @@ func invoke(t *testing.T, dir string, args ...string) ended {
 
 func put(t *testing.T, path string, size int) {
 	t.Helper()
-	if err := os.WriteFile(path, bytes.Repeat([]byte{7}, size), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, bytes.Repeat([]byte{7}, size), 0o644))
 }
 
 func size(t *testing.T, path string) int64 {
 	t.Helper()
 	st, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return st.Size()
 }
 
@@ -269,9 +263,7 @@ func TestOutputsDoNotCompressAndRepeatWithTheirSeed(t *testing.T) {
 			t.Fatal(e.stderr)
 		}
 		b, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return b
 	}
 	a := content(1, "a")
@@ -293,9 +285,7 @@ func TestOutputsDoNotCompressAndRepeatWithTheirSeed(t *testing.T) {
 func TestOutputNeverOverwritesTheInputItIsLinkedTo(t *testing.T) {
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "kept"), 100)
-	if err := os.Link(filepath.Join(dir, "kept"), filepath.Join(dir, "f")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Link(filepath.Join(dir, "kept"), filepath.Join(dir, "f")))
 	e, _ := emulated(t, dir, emulate.Spec{Inputs: []emulate.File{{Path: "f", Bytes: 100}},
 		Outputs: []emulate.File{{Path: "f", Bytes: 5}}})
 	if e.code != 0 || size(t, filepath.Join(dir, "kept")) != 100 || size(t, filepath.Join(dir, "f")) != 5 {
@@ -343,11 +333,9 @@ func TestFullDiskIsAMiss(t *testing.T) {
 	t.Cleanup(func() { syscall.Unmount(dir, 0) })
 	for _, direct := range []bool{true, false} {
 		e := func() ended {
-			if err := (&emulate.Spec{Direct: direct, Fsync: true,
+			must(t, (&emulate.Spec{Direct: direct, Fsync: true,
 				Outputs: []emulate.File{{Path: "out", Bytes: 4 << 20}}}).Write(
-				filepath.Join(dir, "spec.json")); err != nil {
-				t.Fatal(err)
-			}
+				filepath.Join(dir, "spec.json")))
 			return invoke(t, dir, "spec.json")
 		}()
 		if e.code != emulate.ExitMissed || !strings.Contains(e.stderr, "no space left on device") {
@@ -369,9 +357,7 @@ func TestBadSpecIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "s.json"), []byte(content), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, "s.json"), []byte(content), 0o644))
 			if e := invoke(t, dir, "s.json"); e.code != emulate.ExitSpec || !strings.Contains(e.stderr, "s.json") {
 				t.Errorf("exit code %d, %q", e.code, e.stderr)
 			}
@@ -394,26 +380,18 @@ func TestTermStopsAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := s.Write(filepath.Join(dir, "spec.json")); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Write(filepath.Join(dir, "spec.json")))
 			cmd := exec.Command(binary, "spec.json")
 			cmd.Dir = dir
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, cmd.Start())
 			// With half of its memory it is well beyond its start.
 			for pages := 0; pages*os.Getpagesize() < memory/2; {
 				statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", cmd.Process.Pid))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				fmt.Sscanf(string(statm), "%d %d", new(int), &pages)
 				time.Sleep(time.Millisecond)
 			}
-			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
+			must(t, cmd.Process.Signal(syscall.SIGTERM))
 			err := cmd.Wait() // would take an hour
 			if code := cmd.ProcessState.ExitCode(); code != emulate.ExitStopped {
 				t.Errorf("ended with %v", err)
@@ -447,5 +425,13 @@ func TestWorkFollowsTheTrace(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

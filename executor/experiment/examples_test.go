@@ -14,20 +14,14 @@ import (
 // The policies, factors and files that the examples name are there.
 func TestTheExperimentsOfTheExamplesCanBeRun(t *testing.T) {
 	paths, err := filepath.Glob("../../examples/experiments/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	deeper, err := filepath.Glob("../../examples/experiments/*/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	paths = append(paths, deeper...)
 	experiments := 0
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !strings.Contains(string(text), "\nfactors:") {
 			continue // a workload or a cluster
 		}

@@ -36,14 +36,10 @@ func read(t *testing.T, text string) *scenario.Experiment {
 		"needs.yaml": "nodes: [{name: n, cores: 4}]\nresources: {licence: 1}\n",
 		"list.yaml":  "name: l\nworkflows: [{trace: t.json, arrive: 0s}]\n", "t.json": needy,
 		"fast.yaml": "nodes: [{name: n, count: 5, speed: 1.5}, {name: m, count: 5, speed: 0.5}]\n", "x.yaml": text} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	x, err := scenario.ReadExperiment(strings.NewReader(text), filepath.Join(dir, "x.yaml"), false, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return x
 }
 
@@ -90,9 +86,7 @@ func run(t *testing.T, text string, jobs int) *memory {
 	t.Helper()
 	m := &memory{}
 	r := experiment.Runner{File: read(t, text), Store: m, Jobs: jobs}
-	if err := r.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Run(t.Context()))
 	return m
 }
 
@@ -127,9 +121,7 @@ func smallRun(t *testing.T) (*memory, []experiment.Progress) {
 		file, store := read(t, small), &memory{}
 		r := experiment.Runner{File: file, Store: store, Jobs: 7,
 			Report: func(p experiment.Progress) { once.reports = append(once.reports, p) }}
-		if err := r.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Run(t.Context()))
 		once.memory = store
 	})
 	if once.memory == nil {
@@ -172,10 +164,8 @@ func TestAnInterruptedExperimentGoesOn(t *testing.T) {
 	}
 	m.after = 0
 	var last experiment.Progress
-	if err := (&experiment.Runner{File: x, Store: m, Jobs: 2,
-		Report: func(p experiment.Progress) { last = p }}).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, (&experiment.Runner{File: x, Store: m, Jobs: 2,
+		Report: func(p experiment.Progress) { last = p }}).Run(t.Context()))
 	if last.Done != 16 || last.Kept != had || last.Runs != 16 {
 		t.Errorf("went on: %+v", last)
 	}
@@ -434,21 +424,25 @@ func TestACellHangsOnTheTracesItsWorkloadNames(t *testing.T) {
 	x := read(t, "workload: t.yaml\ncluster: c.yaml\nfactors: {policy: hr}\n")
 	dir := filepath.Dir(x.Source)
 	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	write("t.yaml", "workflows: [{trace: a.dax}]\n")
 	key := func(runtime string) string {
 		write("a.dax",
 			`<adag xmlns="http://pegasus.isi.edu/schema/DAX" version="2.1"><job id="a" name="a" runtime="`+runtime+`"/></adag>`)
 		store := &memory{}
-		if err := (&experiment.Runner{File: x, Jobs: 1, Store: store}).Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, (&experiment.Runner{File: x, Jobs: 1, Store: store}).Run(t.Context()))
 		return store.planned[0]
 	}
 	if first, again, other := key("1"), key("1"), key("2"); first != again || first == other {
 		t.Errorf("keys %s, %s of the same trace, %s of another", first, again, other)
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

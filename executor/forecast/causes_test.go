@@ -52,9 +52,7 @@ func TestTheDifferenceIsSplitByCause(t *testing.T) {
 			Phases: forecast.Phases{Staging: 10 * ms, Start: 150 * ms, Run: 1200 * ms, End: 30 * ms}}
 	}
 	got, err := forecast.Split(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	expectCauses(t, got, map[string]time.Duration{forecast.CauseDurations: 400 * ms, forecast.CauseStaging: 20 * ms,
 		forecast.CauseStart: 100 * ms, forecast.CauseEnd: 60 * ms, forecast.CauseDecisions: 15 * ms}, 595*ms)
 }
@@ -67,9 +65,7 @@ func TestAnotherNodeIsADecision(t *testing.T) {
 		Run: map[forecast.Key]forecast.Happened{k: {Speed: 1, Phases: forecast.Phases{Run: 1000 * ms}}},
 		Sim: map[forecast.Key]forecast.Happened{k: {Speed: 0.5, Phases: forecast.Phases{Run: 2000 * ms}}}}
 	got, err := forecast.Split(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	expectCauses(t, got, map[string]time.Duration{forecast.CauseDecisions: -1000 * ms}, -1000*ms)
 }
 
@@ -91,8 +87,6 @@ func TestContentionIsWhatPhasesTakeLongerBesideOthers(t *testing.T) {
 	}
 	d.SimMakespan, d.RunMakespan = 6600*ms, 6780*ms
 	got, err := forecast.Split(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	expectCauses(t, got, map[string]time.Duration{forecast.CauseContention: 180 * ms}, 180*ms)
 }

@@ -61,9 +61,7 @@ func TestAForecastHasTheMedianAndEightyPercentOfItsRepetitions(t *testing.T) {
 	b := forecast.Bounds{Repetitions: 10, Least: 10, Time: time.Minute, Whole: time.Minute}
 	past := &forecast.Past{Arrivals: []executor.Submission{fork()}}
 	f, err := forecast.Make(t.Context(), maker(t, platform(1)), past, b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := time.Second
 	if f.Course.Makespan() != 13*s || f.Repetitions != 10 {
 		t.Errorf("%v without noise, %d repetitions", f.Course.Makespan(), f.Repetitions)
@@ -100,9 +98,7 @@ func TestAForecastContinuesFromWhatHasHappened(t *testing.T) {
 
 func continues(t *testing.T, policy string, p *planner.Platform) {
 	parts, err := makerOf(t, p, policy)(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	parts.Sim.Start = 0
 	var batches []executor.Batch
 	e := &executor.Engine{Planner: parts.Planner, Admit: parts.Admit, Runtime: sim.New(parts.Sim),
@@ -116,9 +112,7 @@ func continues(t *testing.T, policy string, p *planner.Platform) {
 		now := (at(i-1) + at(i)) / 2
 		past := &forecast.Past{Batches: batches[:i], Now: now}
 		c, err := forecast.Simulate(t.Context(), makerOf(t, p, policy), past, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if off := c.End.Sub(res.Ended); off != 0 {
 			t.Errorf("from %v on it ends at %v, not at %v", now, c.End, res.Ended)
 		}
@@ -142,17 +136,13 @@ func TestAForecastOfWhatIsUnderWay(t *testing.T) {
 			p := platform(1)
 			p.Nodes[0].Capacity[unit.GPU] = 2 * unit.WholeGPU
 			parts, err := makerOf(t, p, policy)(0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			flow := fork()
 			past, err := forecast.Live(parts, &executor.Snapshot{Now: s, Capacity: []unit.Vector{p.Nodes[0].Capacity},
 				Flows: []executor.FlowState{{Name: "fork", Started: 0,
 					Tasks: []executor.TaskState{first, waits, waits}}}},
 				func(*executor.FlowState) (*executor.Submission, []planner.TaskID, error) { return &flow, nil, nil })
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			c, err := forecast.Simulate(t.Context(), makerOf(t, p, policy), past, 0)
 			if err != nil {
 				t.Errorf("%s: %v", policy, err)
@@ -190,9 +180,7 @@ func TestAForecastStartsContainersAhead(t *testing.T) {
 		e.Runtime = sim.For(cfg)
 		res := enginetest.Run(t, e)
 		c, err := forecast.Simulate(t.Context(), with, &forecast.Past{Arrivals: subs}, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if off := c.End.Sub(res.Ended); off != 0 {
 			t.Errorf("%d ahead: the forecast ends at %v, the simulation at %v", ahead, c.End, res.Ended)
 		}
@@ -209,5 +197,13 @@ func TestAForecastThatTakesTooLongSaysSo(t *testing.T) {
 	if _, err := forecast.Make(t.Context(), maker(t, platform(1)), past, b); err == nil ||
 		err.Error() != "to simulate it takes more than 1ns" {
 		t.Errorf("%v", err)
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

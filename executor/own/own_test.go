@@ -147,13 +147,9 @@ func spec(t *testing.T, as string, more ...string) planner.Policy {
 	t.Helper()
 	t.Setenv(asEnv, as)
 	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pol, err := policy.Parse(strings.Join(append([]string{"exec:" + path}, more...), ","))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(pol.(planner.Ender).End)
 	return pol
 }
@@ -164,9 +160,7 @@ func TestOrdersArePlacedAsByPoliciesOfGantry(t *testing.T) {
 		for seed := range seedtest.Seeds(t, 6) {
 			text := plannertest.Draw(rand.New(rand.NewPCG(seed, 3)), 1)
 			pol, err := policy.Parse(like)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			want := plannertest.New(t, pol, text).RunAll().Ran()
 			if got := plannertest.New(t, spec(t, as), text).RunAll().Ran(); got != want {
 				t.Fatalf("seed %d: the program %s ran\n%s\nand %s\n%s\nof\n%s", seed, as, got, like, want, text)
@@ -186,9 +180,7 @@ func TestProgramsArePolicies(t *testing.T) {
 		}
 		plannertest.TestPolicy(t, func() planner.Policy {
 			pol, err := policy.Parse("exec:../../examples/policies/peft.py")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return pol
 		})
 	})
@@ -313,16 +305,12 @@ func TestMessagesFollowTheSchema(t *testing.T) {
 		b.RunAll()
 	}
 	heard, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	whole := 0
 	for line := range strings.Lines(string(heard)) {
 		readertest.Validate(t, schema, []byte(line))
 		var m message
-		if err := json.Unmarshal([]byte(line), &m); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(line), &m))
 		if m.Whole {
 			if whole++; whole%2 == 0 && len(m.Started)+len(m.Ready) == 0 {
 				t.Errorf("nothing is told of what runs: %s", line)
@@ -341,13 +329,9 @@ func BenchmarkRound(b *testing.B) {
 	if p := os.Getenv("GANTRY_TEST_ECHO"); p != "" {
 		path = p
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	pol, err := policy.Parse("exec:" + path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	x := plannertest.New(b, pol, "nodes 1 1\nW a=3 b=2 c=1 a>c")
 	defer x.Planner.End()
 	x.Arrive()
@@ -363,9 +347,7 @@ func listening(t *testing.T, more string, answer func(round int, said string) st
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "p")
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ended := make(chan error, 1)
 	go func() {
 		conn, err := l.Accept()
@@ -389,9 +371,7 @@ func listening(t *testing.T, more string, answer func(round int, said string) st
 		}
 	}()
 	pol, err := policy.Parse("exec:" + path + more)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		pol.(planner.Ender).End()
 		l.Close()
@@ -515,5 +495,13 @@ func TestALostNodeEndsThePlan(t *testing.T) {
 	b.Round()
 	if b.Planner.Draft().Plans() != 0 || !strings.Contains(heard[1], `"changed":[{"node":1,"capacity":[0,0,0,0]}]`) {
 		t.Errorf("%d tasks are planned after %s", b.Planner.Draft().Plans(), heard[1])
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -117,12 +117,8 @@ func newDesk(t *testing.T, hash bool) *desk {
 	for path, text := range map[string]string{in: "b\n", d.at("in"): "b\n", d.at("out"): "a\n", d.at("tree/x"): "x"} {
 		d.write(path, text)
 	}
-	if err := os.Symlink("x", d.at("tree/link")); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.keeper("old", hash).Publish(t.Context(), &executor.Launch{Spec: d.spec}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("x", d.at("tree/link")))
+	must(t, d.keeper("old", hash).Publish(t.Context(), &executor.Launch{Spec: d.spec}))
 	for _, c := range d.now {
 		c.Place = "n0"
 		d.had[d.files[c.File]] = c
@@ -141,12 +137,8 @@ func (d *desk) in() string { return d.spec.Inputs[0].External }
 
 func (d *desk) write(path, text string) {
 	d.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		d.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		d.Fatal(err)
-	}
+	must(d, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(d, os.WriteFile(path, []byte(text), 0o644))
 }
 
 func (d *desk) keeper(run string, hash bool) *Keeper {
@@ -160,9 +152,7 @@ func TestResultsOfATaskAreTakenOver(t *testing.T) {
 	for _, hash := range []bool{true, false} {
 		d := newDesk(t, hash)
 		k := d.keeper("new", true)
-		if err := k.HashInputs(t.Context(), []string{d.in()}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, k.HashInputs(t.Context(), []string{d.in()}))
 		x, err := k.Reuse(t.Context(), 0, d.spec, nil)
 		if err != nil || x == nil || x.Run != "old" || x.Attempt != 4 || x.Ran != 9*time.Second || x.Node != 0 {
 			t.Fatalf("hashed %v: %+v (%v), as %q", hash, x, err, d.reasons)
@@ -177,9 +167,7 @@ func TestResultsOfATaskAreTakenOver(t *testing.T) {
 			t.Errorf("the log has %+v", d.now)
 		}
 		out := d.spec.Outputs[0]
-		if err := k.LinkResult(t.Context(), d.spec.Workflow, out, 0, out.ID); err != nil {
-			t.Fatal(err)
-		}
+		must(t, k.LinkResult(t.Context(), d.spec.Workflow, out, 0, out.ID))
 		now, err := StampOf(k.at(d.spec.Workflow, out, 0))
 		if c, ok, _ := d.Known(t.Context(), out.ID); err != nil || !ok || c.Stamp != now {
 			t.Errorf("after a link the log has %+v, and the file is %+v (%v)", c.Stamp, now, err)
@@ -267,9 +255,7 @@ func TestFilesOfARunThatContinues(t *testing.T) {
 	if why := k.Gone(d.spec.Workflow, out, 0); why != "was deleted" {
 		t.Errorf("%q", why)
 	}
-	if err := os.Symlink("tree", d.at("out")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("tree", d.at("out")))
 	if why := k.Gone(d.spec.Workflow, out, 0); why != "is no file any more" || k.Gone(d.spec.Workflow, out, -1) == "" {
 		t.Errorf("%q", why)
 	}

@@ -26,16 +26,12 @@ func (noMemory) Remember(Stamp, Sum, time.Time) {}
 func TestMountsAndSecretsAreCompared(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ref")
 	write := func(name, text string) {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755),
-			os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755),
+			os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)))
 	}
 	write("genome/chr1", "ACGT")
 	write("genes", "g1")
-	if err := os.Symlink("genes", filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("genes", filepath.Join(dir, "link")))
 	spec := &executor.TaskSpec{Command: []string{"true"}, Mounts: []string{dir + ":/ref"}}
 	k := &Keeper{Log: noMemory{}, Secrets: map[string]Sum{"T": {1}}}
 	look := func() seen {
@@ -86,19 +82,13 @@ func TestMountsAndSecretsAreCompared(t *testing.T) {
 // A mount that cannot be compared is named, and nothing that is looked for finds the results of its task.
 func TestAMountThatCannotBeComparedIsNamed(t *testing.T) {
 	dir := t.TempDir()
-	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o644))
 	many := t.TempDir()
 	for i := range mostFiles/200 + 1 {
 		sub := filepath.Join(many, string(rune('a'+i)))
-		if err := os.Mkdir(sub, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(sub, 0o755))
 		for j := range 200 {
-			if err := os.Symlink("nowhere", filepath.Join(sub, string(rune('A'+j)))); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Symlink("nowhere", filepath.Join(sub, string(rune('A'+j)))))
 		}
 	}
 	k := &Keeper{Log: noMemory{}, Hash: true}
@@ -119,9 +109,7 @@ func TestAMountThatCannotBeComparedIsNamed(t *testing.T) {
 		}
 	}
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o644))
 	spec := &executor.TaskSpec{Command: []string{"true"}, Mounts: []string{file + ":/file"}}
 	if k.known(t.Context(), spec, time.Now().Add(-time.Minute)) != unknown(spec) {
 		t.Error("a mount that changed while the task ran is known")
@@ -141,9 +129,7 @@ func TestSecretsAreComparedByAKey(t *testing.T) {
 	sums := func(name, value string) Sum {
 		t.Helper()
 		all, err := SecretSums(key, func(string) {}, map[string]string{name: value})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return all[name]
 	}
 	a := sums("A", "1")
@@ -153,9 +139,7 @@ func TestSecretsAreComparedByAKey(t *testing.T) {
 	if st, err := os.Stat(key); err != nil || st.Mode() != 0o600 {
 		t.Errorf("the key has mode %v, %v", st.Mode(), err)
 	}
-	if err := os.Remove(key); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(key))
 	if a == sums("A", "1") {
 		t.Error("another key gives the same sum")
 	}
@@ -165,11 +149,17 @@ func TestSecretsAreComparedByAKey(t *testing.T) {
 			return errors.Join(os.Rename(key, key+"2"), os.Symlink(key+"2", key))
 		},
 	} {
-		if err := spoil(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, spoil())
 		if _, err := SecretSums(key, nil, nil); err == nil || errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s is taken as a key: %v", name, err)
 		}
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -401,14 +401,10 @@ func TestInputsAreStagedOnceTheContainerIsReady(t *testing.T) {
 	h := onHost(t, sim.Config{Host: hostmodel.Example(4), Ahead: 3}, 2)
 	l := executor.Launch{Attempt: planner.None, Task: 1, Try: 1, Hold: unit.Vector{unit.CPU: 1000},
 		Spec: busy(time.Second)}
-	if err := h.Prepare(t.Context(), []executor.Preparation{{Launch: l}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Prepare(t.Context(), []executor.Preparation{{Launch: l}}))
 	h.pass(50 * ms)
 	l.Attempt, l.Queued, h.next = 0, h.Now(), 1
-	if err := h.Start(t.Context(), l); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Start(t.Context(), l))
 	h.drain()
 	about(t, "staged", time.Duration(h.exits[0].Usage.Staged), 120*ms)
 	about(t, "started", time.Duration(h.exits[0].Usage.Started), 120*ms)
@@ -564,16 +560,12 @@ func TestHostedSuspension(t *testing.T) {
 	h := onHost(t, sim.Config{Host: still(1)}, 2)
 	a, b := h.launch(0, 1, busy(10*time.Second)), h.launch(0, 1, busy(10*time.Second))
 	h.pass(4 * time.Second) // each has done 2 s
-	if err := h.Suspend(t.Context(), a); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Suspend(t.Context(), a))
 	h.pass(12 * time.Second) // b is done
 	if h.exits[b] == nil {
 		t.Fatal("the other one is not done")
 	}
-	if err := h.Resume(t.Context(), a); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Resume(t.Context(), a))
 	h.drain()
 	about(t, "frozen", time.Duration(h.exits[a].Usage.Ended), 20*time.Second)
 	about(t, "ran", h.ran(a), 12*time.Second)
@@ -596,13 +588,9 @@ func TestWhatIsGivenUpKeepsItsPlaceUntilTheEngineHasAnswered(t *testing.T) {
 			soon = append(soon, executor.Preparation{Launch: executor.Launch{Attempt: planner.None,
 				Task: planner.TaskID(100 + i), Try: 1, Hold: unit.Cores(1), Spec: busy(time.Second)}})
 		}
-		if err := h.Prepare(t.Context(), soon); err != nil {
-			t.Fatal(err)
-		}
+		must(t, h.Prepare(t.Context(), soon))
 		h.pass(c.given)
-		if err := h.Prepare(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, h.Prepare(t.Context(), nil))
 		id := h.launch(0, 1, busy(time.Second))
 		h.drain()
 		about(t, fmt.Sprintf("given up after %v: from the order to the program", c.given),

@@ -60,14 +60,10 @@ func TestSuspensionDelaysTheEnd(t *testing.T) {
 	at := func(s float64) planner.Time { return planner.Time(s * 1e9) }
 	step := func(until planner.Time) []planner.Body {
 		b, err := r.Next(t.Context(), until)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return append([]planner.Body(nil), b...)
 	}
-	if err := r.Start(t.Context(), executor.Launch{Spec: &executor.TaskSpec{Run: 10 * time.Second}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Start(t.Context(), executor.Launch{Spec: &executor.TaskSpec{Run: 10 * time.Second}}))
 	step(at(3)) // started
 	step(at(3)) // the clock reads 3
 	r.Suspend(t.Context(), 0)
@@ -92,14 +88,10 @@ func TestNoCheckpointIsLeftWithoutProgress(t *testing.T) {
 		r, done := sim.New(sim.Config{Platform: p}), float64(i+1)/31
 		err := r.Start(t.Context(), executor.Launch{Spec: &executor.TaskSpec{Run: 7 * time.Second},
 			From: &executor.Checkpoint{Done: done}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, leave := range []bool{false, true} {
 			if leave {
-				if err := r.Checkpoint(t.Context(), 0, 0); err != nil {
-					t.Fatal(err)
-				}
+				must(t, r.Checkpoint(t.Context(), 0, 0))
 			}
 			bodies, err := r.Next(t.Context(), 0)
 			if err != nil || len(bodies) != 1 {
@@ -122,15 +114,11 @@ func TestMeasuredAttemptsAndTurnsAreRepeated(t *testing.T) {
 				return sim.Measured{Startup: ms(500), Run: ms(2000), Outcome: planner.OK,
 					Reported: &sim.Reported{Created: ms(40), Started: ms(30), Ended: ms(20), Ran: ms(1900)}}, true
 			}})
-		if err := r.Start(t.Context(), executor.Launch{Spec: &executor.TaskSpec{Run: time.Second}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Start(t.Context(), executor.Launch{Spec: &executor.TaskSpec{Run: time.Second}}))
 		var exit *planner.AttemptExited
 		for exit == nil {
 			bodies, err := r.Next(t.Context(), 10e9)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if killed {
 				_ = r.Kill(t.Context(), 0, planner.Killed, 0)
 			}
@@ -168,19 +156,15 @@ func TestCopiesShareALink(t *testing.T) {
 		r := sim.New(sim.Config{Platform: p})
 		at := func(s float64) planner.Time { return planner.Time(s * 1e9) }
 		start := func(id planner.AttemptID) {
-			if err := r.Start(t.Context(), executor.Launch{Attempt: id, Node: 1,
+			must(t, r.Start(t.Context(), executor.Launch{Attempt: id, Node: 1,
 				Spec:  &executor.TaskSpec{Run: time.Hour},
-				Fetch: []executor.Fetch{{Spec: &executor.FileSpec{Size: 1000}, From: 0}}}); err != nil {
-				t.Fatal(err)
-			}
+				Fetch: []executor.Fetch{{Spec: &executor.FileSpec{Size: 1000}, From: 0}}}))
 		}
 		began := map[planner.AttemptID]float64{}
 		until := func(s float64) {
 			for r.Now() < at(s) {
 				bodies, err := r.Next(t.Context(), at(s))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				for _, b := range bodies {
 					if b, ok := b.(planner.AttemptStarted); ok {
 						began[b.Attempt] = r.Now().Seconds()
@@ -194,9 +178,7 @@ func TestCopiesShareALink(t *testing.T) {
 		if c.cancelled {
 			start(2)
 			until(0.75)
-			if err := r.Kill(t.Context(), 2, planner.Killed, 0); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.Kill(t.Context(), 2, planner.Killed, 0))
 		}
 		until(3)
 		for id, want := range map[planner.AttemptID]float64{0: c.first, 1: c.second} {
@@ -204,5 +186,13 @@ func TestCopiesShareALink(t *testing.T) {
 				t.Errorf("attempt %d begins at %v s, want %v", id, got, want)
 			}
 		}
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

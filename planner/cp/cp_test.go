@@ -363,16 +363,3 @@ func TestTheBudgetIsKept(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkSolve(b *testing.B) {
-	for _, jobs := range []int{10, 40} {
-		b.Run(map[int]string{10: "10-jobs", 40: "40-jobs"}[jobs], func(b *testing.B) {
-			p := crowd(1, jobs)
-			steps := 0
-			for b.Loop() {
-				steps += cp.Solve(p, cp.Options{Steps: 20_000, Seed: 1}).Steps
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(steps), "ns/step")
-		})
-	}
-}

@@ -1,7 +1,6 @@
 package match_test
 
 import (
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -155,20 +154,4 @@ func TestMatchingsAreTheHeaviest(t *testing.T) {
 			t.Fatalf("weights of edges: %d, the best is %d", got, want)
 		}
 	})
-}
-
-// BenchmarkNodes is the worst for augmenting paths: every one of 500 tasks may go to each of 50 nodes.
-func BenchmarkNodes(b *testing.B) {
-	r := rand.New(rand.NewPCG(3, 4))
-	var weights []int64
-	for range 50 {
-		weights = append(weights, r.Int64N(1000))
-	}
-	var edges [][]int
-	for range 500 {
-		edges = append(edges, r.Perm(50))
-	}
-	for b.Loop() {
-		match.Nodes(weights, edges)
-	}
 }

@@ -167,9 +167,7 @@ func TestOraclesCoverWhatTheTableSays(t *testing.T) {
 		row += " " + f.name + " |"
 	}
 	text, err := os.ReadFile("../../CONTRIBUTING.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if row += "\n|" + strings.Repeat(" --- |", len(features)+3) + "\n"; !strings.Contains(string(text), row) {
 		t.Errorf("CONTRIBUTING.md does not have\n%s", row)
 	}

@@ -82,9 +82,7 @@ func TestNoPolicySeesTasksWithoutTime(t *testing.T) {
 						spec = "gbf:first"
 					}
 					pol, err := policy.Parse(spec)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					b := plannertest.New(t, pol, "scale 0.5\n"+text).RunAll()
 					ran[i] = b.Ran()
 					for at, times := range b.Rounds {

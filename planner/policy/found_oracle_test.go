@@ -15,17 +15,13 @@ import (
 // while another overruns.
 func TestPoliciesOnInstancesThatWereFound(t *testing.T) {
 	text, err := os.ReadFile("testdata/found.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for line := range strings.Lines(string(text)) {
 		var c struct {
 			Policy   string
 			Instance Instance
 		}
-		if err := json.Unmarshal([]byte(line), &c); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(line), &c))
 		if c.Policy == "mrcp-rm" || c.Policy == "fifo" {
 			what, err := mrcpDiffers(c.Instance, 0)
 			if c.Policy == "fifo" {
@@ -43,9 +39,7 @@ func TestPoliciesOnInstancesThatWereFound(t *testing.T) {
 			}
 		}
 		course, err := Simulate(c.Instance, c.Policy)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if d := Difference(course.Stays, oracle(c.Instance), true); d != "" {
 			t.Errorf("%s: %s\n%s", c.Policy, d, c.Instance)
 		}

@@ -426,9 +426,7 @@ func TestTenantsWithSmallDataAgainstTheOracle(t *testing.T) {
 // has continued.
 func TestTenantsOnInstancesThatWereFound(t *testing.T) {
 	text, err := os.ReadFile("testdata/tenants.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	suite := pool{urgent: true, split: true, room: true, shares: 1}
 	edf := suite
@@ -438,13 +436,9 @@ func TestTenantsOnInstancesThatWereFound(t *testing.T) {
 		rules pool
 	}{{"3dsf", suite}, {"3dsf:large=0,batch=3,order=edf,late=ahead", edf}, {"3dsf", suite}} {
 		in, err := Parse(lines[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		course, err := Simulate(in, c.spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if d := Difference(course.Stays, tenantsOracle(in, c.rules), true); d != "" {
 			t.Errorf("%s: %s\n%s", c.spec, d, in)
 		}

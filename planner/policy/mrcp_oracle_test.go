@@ -645,9 +645,7 @@ func TestMRCPPredictsCopies(t *testing.T) {
 		Nodes: []Node{{Cores: 1000, Speed: 1}, {Cores: 1000, Speed: 1}},
 		Workflows: []Workflow{{Due: 11e9, Tasks: []Task{writes, writes,
 			{Run: 3 * s, Cores: 1000, Stage: 2, Parents: []int{0, 1}}}}}}, "mrcp-rm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if end := course.Stays[2].End; end != 12e9 || len(course.Notes) != 1 || course.Notes[0].At != end ||
 		!strings.Contains(course.Notes[0].Text, "missed by 1s") {
 		t.Errorf("it ends at %v: %+v", end, course.Notes)
@@ -666,9 +664,7 @@ func TestMRCPPlansMapAndReduceSlotsApart(t *testing.T) {
 	course, err := Simulate(Instance{Nodes: []Node{{Cores: 1001, Memory: 1100e6, Speed: 1}},
 		Workflows: []Workflow{{Due: 16e9, Tasks: []Task{maps(4 * s), reduces(6 * s), reduces(6 * s)}},
 			{Due: 100e9, Tasks: []Task{maps(5 * s), reduces(3 * s)}}}}, "mrcp-rm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if d := Difference(course.Stays, []Stay{{0, 0, 0, 0, 4e9}, {0, 1, 0, 4e9, 10e9}, {0, 2, 0, 10e9, 16e9},
 		{1, 0, 0, 4e9, 9e9}, {1, 1, 0, 16e9, 19e9}}, true); d != "" {
 		t.Error(d)

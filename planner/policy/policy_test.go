@@ -80,9 +80,7 @@ func TestEveryDefaultIsValid(t *testing.T) {
 // README.md has a line for each policy.
 func TestTheReadmeHasALineForEachPolicy(t *testing.T) {
 	text, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, row := range policy.Table() {
 		if strings.Count(string(text), "\n| `"+row.Name+"` | ") != 1 {
 			t.Errorf("README.md has no line, or several, for policy %s", row.Name)
@@ -104,17 +102,21 @@ func TestTailsRankReadyTasksAndWholeGraphsAreForPlans(t *testing.T) {
 	} {
 		for k, flows := range []string{"W a=10 b=30x2 a>b c=20", "W a=10 c=20\nX @10 b=30x2"} {
 			s, err := plannertest.Parse(nodes + flows)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if k == 1 {
 				s.Flows[0].Tasks[0].Tail = 30 * time.Second
 			}
 			pol, err := policy.Parse(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			s.Bench(t, pol).RunAll().Want(want[k])
 		}
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

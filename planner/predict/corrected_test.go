@@ -30,18 +30,14 @@ func corrects(t *testing.T, m int, first, second []int) bool {
 	sc, err := plannertest.Parse(`
 		nodes 8
 		A  a=1 b=1 c=1 d=1 e=1 f=1 g=1 h=1`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, declared := planner.NewState(sc.Platform, planner.DefaultRetryRules()), &predict.Declared{}
 	corrected := predict.NewCorrected(declared, m)
 	var seq uint64
 	apply := func(at planner.Time, b planner.Body) {
 		seq++
 		e := planner.Event{Seq: seq, At: at, Body: b}
-		if err := s.Apply(e); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Apply(e))
 		corrected.Observe(s.View(), e)
 	}
 	apply(0, sc.Flows[0])

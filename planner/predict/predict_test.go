@@ -16,9 +16,7 @@ var reference = &planner.Node{Speed: 1}
 func estimates(t *testing.T, model string, seed uint64, n int, d time.Duration) []time.Duration {
 	t.Helper()
 	m, err := predict.ParseErrorModel(model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m.Seed = seed
 	est := &predict.Declared{Model: m}
 	out := make([]time.Duration, n)
@@ -106,9 +104,7 @@ func TestErrorsOfOneSeedDifferByTheFactorOnly(t *testing.T) {
 // The one datum of the source: at 300 % a task estimated at 100 runs between 1 and 700.
 func TestUniformUncertaintyIsOfReality(t *testing.T) {
 	m, err := predict.ParseErrorModel("uniform:3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	low, high, sum := math.Inf(1), 0.0, 0.0
 	const n = 20_000
 	for i := range planner.TaskID(n) {
@@ -195,5 +191,13 @@ func TestRatioIsThatOfTheLastPairs(t *testing.T) {
 	}
 	if got := r.Of(10); got != 5 {
 		t.Errorf("10 over two is %d", got)
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -3,7 +3,6 @@ package predict_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -66,9 +65,7 @@ func measured(kind string, n int, noise float64, seed uint64, work func(gigabyte
 func encode(t *testing.T, v any) []byte {
 	t.Helper()
 	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text
 }
 
@@ -183,18 +180,14 @@ func world(t *testing.T, inputs ...unit.Bytes) (planner.View, planner.Event) {
 	}
 	plannertest.Order(a)
 	e := planner.Event{Seq: 1, Body: a}
-	if err := s.Apply(e); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Apply(e))
 	return s.View(), e
 }
 
 func TestTrainedEstimates(t *testing.T) {
 	fits := predict.Fit(measured("linear", 200, 0.05, 1, func(gb float64) float64 { return 1 + 20*gb }))
 	model := &predict.Model{} // as it comes back from the log
-	if err := json.Unmarshal(encode(t, fits.Model(predict.ByRidge)), model); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(encode(t, fits.Model(predict.ByRidge)), model))
 	declared := &predict.Declared{Startup: time.Second}
 	tr := &predict.Trained{Declared: declared, Model: model}
 	tr.Name(0, "linear")
@@ -269,15 +262,6 @@ func TestLearnedEstimates(t *testing.T) {
 	}
 	declared.Declare(0, 7*time.Second, nil, planner.SourceDeclared)
 	within(l.Run(&never, &v.Nodes()[0]), 7, 0, planner.SourceDeclared)
-}
-
-// One more sample of a kind that ran often is learned within 20 ms, also on a busy host, and 10,000 samples of many
-// kinds within a second on a quiet one.
-func BenchmarkUpdate(b *testing.B) {
-	samples := measured("k", 200, 0.1, 1, func(gb float64) float64 { return 1 + 20*gb })
-	for b.Loop() {
-		predict.Fit(samples)
-	}
 }
 
 // Limits hold from three peaks on, grow with the distance from the inputs that were measured, and are no more than what
@@ -515,55 +499,6 @@ func TestFewRunsTellLittle(t *testing.T) {
 	}
 	if p := r.Predict(&there) / 2; p < 25 || p > 32 { // 20 s by its speed, 32 s by its run
 		t.Errorf("%g s on the other machine", p)
-	}
-}
-
-// What policies ask: a hundred thousand tasks of many sizes, over and over.
-func BenchmarkTrainedRun(b *testing.B) {
-	for _, method := range []predict.Method{predict.ByRidge, predict.ByLine} {
-		b.Run(string(method), func(b *testing.B) {
-			model := predict.Fit(measured("k", 300, 0.1, 1, func(gb float64) float64 {
-				return 1 + 20*gb
-			})).Model(method)
-			tr := &predict.Trained{Declared: &predict.Declared{}, Model: model}
-			tr.Name(0, "k")
-			p := &planner.Platform{Nodes: []planner.Node{{Speed: 1, Capacity: unit.Vector{1000, 1 << 30, 1}}}}
-			s := planner.NewState(p, planner.DefaultRetryRules())
-			a := &planner.WorkflowArrived{}
-			const n = 10_000
-			for i := range n {
-				a.Files = append(a.Files, planner.File{ID: planner.FileID(i), Size: unit.Bytes(i * 1e5),
-					Producer: planner.None})
-				a.Tasks = append(a.Tasks, planner.Task{ID: planner.TaskID(i), Need: unit.Vector{1000, 1 << 30, 0},
-					Inputs: []planner.FileID{planner.FileID(i)}})
-			}
-			plannertest.Order(a)
-			e := planner.Event{Seq: 1, Body: a}
-			if err := s.Apply(e); err != nil {
-				b.Fatal(err)
-			}
-			tr.Observe(s.View(), e)
-			v, node := s.View(), &p.Nodes[0]
-			i := 0
-			for b.Loop() {
-				if tr.Run(v.Task(planner.TaskID(i%n)), node).Source != planner.SourceTrained {
-					b.Fatal(fmt.Sprint("task ", i%n, " is not predicted"))
-				}
-				i++
-			}
-		})
-	}
-}
-
-// Training on a kind of 1000 samples, cross-validation and all.
-func BenchmarkFit(b *testing.B) {
-	var samples []predict.Sample // of ten types
-	for i := range 10 {
-		samples = append(samples, measured(fmt.Sprint("k", i), 1000, 0.1, 1,
-			func(gb float64) float64 { return 1 + 20*gb })...)
-	}
-	for b.Loop() {
-		predict.Fit(samples).Model(predict.Auto)
 	}
 }
 

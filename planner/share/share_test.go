@@ -237,28 +237,3 @@ func times(v unit.Vector, n int) (out unit.Vector) {
 	}
 	return out
 }
-
-func BenchmarkDecision(b *testing.B) {
-	for _, tenants := range []int{10, 100, 1000, 10_000, 100_000} {
-		b.Run(name(tenants), func(b *testing.B) {
-			total := unit.Vector{40_000_000, 80 << 40, 2 << 40}
-			l := share.New(total, share.Enhanced(1))
-			demand := func(i int) unit.Vector {
-				return unit.Vector{int64(100 + i%7*150), int64(1+i%5) << 28, int64(1+i%3) << 20}
-			}
-			for m := range tenants {
-				l.Want(planner.TenantID(m), demand(m))
-			}
-			for i := 0; b.Loop(); i++ {
-				m, _ := l.Least()
-				l.Add(m, demand(i))
-				l.Want(m, demand(i+1))
-			}
-		})
-	}
-}
-
-func name(n int) string {
-	return map[int]string{10: "10 tenants", 100: "100 tenants", 1000: "1000 tenants", 10_000: "10000 tenants",
-		100_000: "100000 tenants"}[n]
-}

@@ -19,9 +19,7 @@ func TestMixedWorkflowsHaveTheMeansTheirParametersSay(t *testing.T) {
 		var height, cost, ratio, cores, tasks float64
 		for seed := range uint64(runs) {
 			w, err := generate.New("mixed", n, seed+1, generate.Options{Parameters: &m})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var size, runtime float64
 			for i := range w.Tasks {
 				x := &w.Tasks[i]
@@ -62,9 +60,7 @@ func TestCostsOnClustersLieWithinTheirRange(t *testing.T) {
 	m := generate.DefaultMixed
 	m.BRange = 0.5
 	w, err := generate.New("mixed", 500, 1, generate.Options{Parameters: &m})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sum, lowest, highest := 0.0, 2.0, 0.0
 	for i, row := range m.MixedCosts(w, 5, 7) {
 		for _, c := range row {
@@ -93,9 +89,7 @@ func TestCostsOnClustersLieWithinTheirRange(t *testing.T) {
 
 func TestIntervalsMayBePoissonDistributed(t *testing.T) {
 	at, err := generate.PoissonIntervals(100*time.Second)(2000, 3, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var sum, squares float64
 	last := time.Duration(0)
 	for _, a := range at {

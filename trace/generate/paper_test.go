@@ -28,15 +28,11 @@ func workloadI() generate.Mix {
 // workloadII is the mix of their workload II: random workflows. Its totals are as generated, scaled to a mean of 1 h.
 func workloadII(tb testing.TB) generate.Mix {
 	kind, err := generate.Find("random")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	c := kind.Choices()
 	for key, values := range map[string][]string{"jump": {"1", "2", "3"}, "regular": {"0.2", "0.8"},
 		"fat": {"0.2", "0.8"}, "density": {"0.1"}} {
-		if err := c.Set(key, values...); err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, c.Set(key, values...))
 	}
 	return generate.Mix{Sizes: paperSizes(), Sources: []generate.Source{{Fraction: 1, Kind: "random", Choices: c}}}
 }

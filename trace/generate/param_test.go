@@ -13,13 +13,9 @@ import (
 func choices(t *testing.T, kind, key string, values ...string) *generate.Choices {
 	t.Helper()
 	k, err := generate.Find(kind)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := k.Choices()
-	if err := c.Set(key, values...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Set(key, values...))
 	return c
 }
 
@@ -78,9 +74,7 @@ func TestParametersAreReadAsTheirKindDeclaresThem(t *testing.T) {
 		{"migration", "kept", "1", "migration workflows have no parameter kept"},
 	} {
 		k, err := generate.Find(c.kind)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := k.Choices().Set(c.key, c.value); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %s %q: %v, want %q", c.kind, c.key, c.value, err, c.want)
 		}
@@ -92,9 +86,7 @@ func TestOneParameterLeavesTheOthersAsTheyWere(t *testing.T) {
 	draw := func(values ...string) *generate.Daggen {
 		c := choices(t, "random", "jump", "1", "2", "3")
 		if len(values) > 0 {
-			if err := c.Set("fat", values...); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.Set("fat", values...))
 		}
 		return c.Parameters(rand.New(rand.NewPCG(7, 7))).(*generate.Daggen)
 	}

@@ -13,9 +13,7 @@ func TestPhasesSurviveWritingAndReading(t *testing.T) {
 	for name, write := range map[string]func(io.Writer, *trace.Workflow) error{"DAX": trace.WriteDAX,
 		"WfFormat": trace.WriteWfFormat} {
 		var b bytes.Buffer
-		if err := write(&b, want); err != nil {
-			t.Fatal(err)
-		}
+		must(t, write(&b, want))
 		got, faults, err := trace.Read(&b, "w", trace.ReadOptions{})
 		if err != nil || trace.HasErrors(faults) {
 			t.Fatalf("%s: %v %v", name, err, faults)

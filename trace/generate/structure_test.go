@@ -37,9 +37,7 @@ func published(tb testing.TB, file string) *trace.Workflow {
 func made(tb testing.TB, kind string, n int, seed uint64) *trace.Workflow {
 	tb.Helper()
 	w, err := generate.New(kind, n, seed, generate.Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return w
 }
 
@@ -298,9 +296,7 @@ func TestMeanTotalWork(t *testing.T) {
 		const seeds = 400
 		for seed := range uint64(seeds) {
 			w, err := generate.New(kind, n, seed, generate.Options{Bare: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			sum += generate.Total(w).Seconds() / seeds
 		}
 		return sum
@@ -414,9 +410,7 @@ func TestAnySizeGivesAConsistentWorkflow(t *testing.T) {
 				}
 				o := generate.Options{Bare: n > 100 && n%37 > 0}
 				w, err := generate.New(k.Name, n, uint64(n), o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if least, most := tasks(k.Name, n); len(w.Tasks) < least || len(w.Tasks) > most || levels(w) == nil {
 					t.Fatalf("n %d: %d tasks, or a cycle", n, len(w.Tasks))
 				}
@@ -450,9 +444,7 @@ func TestBareWorkflowsDifferOnlyInFiles(t *testing.T) {
 	for _, k := range generate.Kinds() {
 		full := made(t, k.Name, 120, 9)
 		bare, err := generate.New(k.Name, 120, 9, generate.Options{Bare: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if len(bare.Files) > 0 || len(full.Files) == 0 || len(bare.Tasks) != len(full.Tasks) {
 			t.Fatalf("%s: %d files and %d tasks, with files %d and %d", k.Name, len(bare.Files), len(bare.Tasks),
 				len(full.Files), len(full.Tasks))
@@ -472,9 +464,7 @@ func TestRandomWorkflowsFollowTheirParameters(t *testing.T) {
 		d := generate.DefaultDaggen
 		change(&d)
 		w, err := generate.New("random", n, 5, generate.Options{Parameters: &d})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return w
 	}
 	depth := func(w *trace.Workflow) int { return slices.Max(levels(w)) + 1 }
@@ -578,9 +568,7 @@ func TestMapReduceJobs(t *testing.T) {
 		n := 1 + int(seed)%100
 		w, err := generate.New("mapreduce", n, seed, generate.Options{Bare: true,
 			Parameters: &generate.MapReduce{LongestMap: 10 * time.Second, Slots: true}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		total, rest := time.Duration(0), time.Duration(0)
 		for i := range w.Tasks {
 			x := &w.Tasks[i]

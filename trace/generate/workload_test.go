@@ -17,9 +17,7 @@ import (
 func plan(tb testing.TB, l load, seed uint64) *drawn {
 	tb.Helper()
 	p, err := l.Plan(seed)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return p
 }
 
@@ -60,14 +58,10 @@ func TestWrittenWorkflowsAreReadBackAsTheyWere(t *testing.T) {
 				for _, n := range []int{k.Least, 60, 333} {
 					w := made(t, k.Name, max(n, k.Least), 3)
 					if n == 333 {
-						if err := generate.Rescale(w, time.Hour+1); err != nil {
-							t.Fatal(err)
-						}
+						must(t, generate.Rescale(w, time.Hour+1))
 					}
 					var b bytes.Buffer
-					if err := write(&b, w); err != nil {
-						t.Fatal(err)
-					}
+					must(t, write(&b, w))
 					r, faults, err := trace.Read(&b, "-", trace.ReadOptions{})
 					if err != nil || len(faults) > 0 {
 						t.Fatalf("n %d: %v %v", n, err, faults)
@@ -131,9 +125,7 @@ func TestRescaledRuntimesSumToTheTotalAndKeepTheirProportions(t *testing.T) {
 	for _, total := range []time.Duration{1, 999, time.Millisecond, time.Hour + 1, 250 * 365 * 24 * time.Hour} {
 		w := made(t, "sipht", 97, 2)
 		before, sum := slices.Clone(w.Tasks), generate.Total(w)
-		if err := generate.Rescale(w, total); err != nil {
-			t.Fatal(err)
-		}
+		must(t, generate.Rescale(w, total))
 		if got := generate.Total(w); got != total {
 			t.Errorf("rescaled to %v, runtimes sum to %v", total, got)
 		}
@@ -157,9 +149,7 @@ func TestPoissonArrivals(t *testing.T) {
 	at := func(a generate.Arrivals, n int, seed uint64) []time.Duration {
 		t.Helper()
 		ts, err := a(n, seed, func() (time.Duration, error) { return 30 * time.Minute, nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return ts
 	}
 	const n = 100_000
@@ -232,9 +222,7 @@ func TestWorkloadIOfThePaper(t *testing.T) {
 			t.Errorf("workflow %d has size %d", i, n)
 		}
 		w, err := p.Workflow(i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if generate.Total(w) != p.Totals[i] {
 			t.Fatalf("workflow %d has a total of %v, want %v", i, generate.Total(w), p.Totals[i])
 		}
@@ -261,13 +249,9 @@ func TestWorkloadIIOfThePaper(t *testing.T) {
 	seen := map[generate.Daggen]int{}
 	for i := range p.Recipes {
 		w, err := p.Workflow(i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		was, err := plain.Workflow(i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f := generate.Total(w).Seconds() / generate.Total(was).Seconds()
 		if i == 0 {
 			factor = f
@@ -350,9 +334,7 @@ func TestMixOfFilesAndGenerators(t *testing.T) {
 	files := 0
 	for i := range p.Recipes {
 		w, err := p.Workflow(i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if w.Name == "Montage" {
 			files++
 		}
@@ -384,5 +366,13 @@ func TestBadLoadsAreRefusedWithAReason(t *testing.T) {
 		if _, err := c.l.Plan(1); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: error %v, want one with %q", c.l.Mix, err, c.want)
 		}
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -19,12 +19,8 @@ func TestFilesAreCheckedByTheirKind(t *testing.T) {
 		"c.yaml": "nodes: [{name: n, count: 2, cores: 4}]\n", "a.dax": "<adag><job id='a'/></adag>",
 		"empty/notes": "none\n", "full/a.dax": "<adag><job id='a'/></adag>",
 		"bad/b.dax": "<adag>\n<job id='a' runtime='-1'/></adag>"} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	for _, c := range []struct{ text, kind, want string }{
 		{"name: day\nworkflows:\n- {trace: a.dax, copies: 3}\ncount: 2\nmix: [{generator: montage, tasks: 20}]\n",

@@ -32,9 +32,7 @@ resources: {licence: 3}
 
 func TestClusterFileIsRead(t *testing.T) {
 	c, err := scenario.ReadCluster(strings.NewReader(labCluster), "lab.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	fast := scenario.ClusterNode{Name: "fast-1", Group: "a", Cores: 1, Speed: 1, Memory: 2e9, ReadBps: 1e8,
 		WriteBps: 50 << 20, ReadIOPS: 1000, WriteIOPS: 900}
 	fast2 := fast
@@ -48,13 +46,9 @@ func TestClusterFileIsRead(t *testing.T) {
 		t.Errorf("%+v\nwant %+v", c, want)
 	}
 	var doc any
-	if err := yaml.Unmarshal([]byte(labCluster), &doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal([]byte(labCluster), &doc))
 	text, err := json.Marshal(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	fromJSON, err := scenario.ReadCluster(bytes.NewReader(text), "lab.json")
 	if err != nil || !reflect.DeepEqual(fromJSON, want) {
 		t.Errorf("as JSON: %+v %v", fromJSON, err)
@@ -132,9 +126,7 @@ workflows:
 
 func TestWorkloadFileIsRead(t *testing.T) {
 	w, err := scenario.ReadWorkload(strings.NewReader(morning), "some/dir/w.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	first := scenario.Arrival{Trace: "some/dir/montage.dax", Name: "m", Copies: 2, Arrive: time.Minute, Tenant: "alice",
 		Class: "low", Inputs: "some/dir/data", Image: "busybox", Line: 3,
 		Data: &scenario.Data{Placement: "random", Block: 64e6, Replicas: 2}}
@@ -150,13 +142,9 @@ func TestWorkloadFileIsRead(t *testing.T) {
 		t.Errorf("%d workflows, %q and %q", w.Listed(), first.Copy(1), second.Copy(0))
 	}
 	var doc any
-	if err := yaml.Unmarshal([]byte(morning), &doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal([]byte(morning), &doc))
 	text, err := json.Marshal(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	readertest.Validate(t, readertest.Schema(t, "schema/workload.schema.json"), text)
 	for text, want := range map[string]bool{morning: true, string(text): true, "workflows: []": true, labCluster: false,
 		`<adag><job id="a"/></adag>`:                                       false,
@@ -198,16 +186,12 @@ func TestWorkloadFilesThatCannotBeAreRefused(t *testing.T) {
 func TestCostsAreReadFromCSV(t *testing.T) {
 	dir := t.TempDir()
 	readWith := func(csv string) (*scenario.Workload, error) {
-		if err := os.WriteFile(filepath.Join(dir, "c.csv"), []byte(csv), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, "c.csv"), []byte(csv), 0o644))
 		return scenario.ReadWorkload(strings.NewReader("workflows: [{trace: x, costs: c.csv}]"),
 			filepath.Join(dir, "w.yaml"))
 	}
 	w, err := readWith("task,node,seconds\nt1,p1,14\nt1,p2,16.5\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if want := map[string]map[string]time.Duration{"t1": {"p1": 14 * time.Second,
 		"p2": 16500 * time.Millisecond}}; !reflect.DeepEqual(w.Arrivals[0].Costs.Seconds, want) {
 		t.Errorf("%v", w.Arrivals[0].Costs.Seconds)

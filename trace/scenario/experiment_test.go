@@ -40,13 +40,9 @@ readings:
 func asJSON(t *testing.T, text string) []byte {
 	t.Helper()
 	var v any
-	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal([]byte(text), &v))
 	out, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return out
 }
 
@@ -58,9 +54,7 @@ func readExperiment(t *testing.T, text string, quick bool) (*scenario.Experiment
 func TestExperimentFile(t *testing.T) {
 	readertest.Validate(t, readertest.Schema(t, "schema/experiment.schema.json"), asJSON(t, experimentText))
 	x, err := readExperiment(t, experimentText, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if x.Name != "slowdown" || x.Repetitions != 10 || x.Seed != 4 || x.KeepWorkflows || !x.KeepSeries ||
 		x.KeepSearches || x.InSystem != 500 || x.Events != 1_000_000 {
 		t.Errorf("read as %+v", x)
@@ -165,9 +159,7 @@ func TestTheExamplesAreExperiments(t *testing.T) {
 	}
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !strings.Contains(string(text), "\nfactors:") {
 			continue // a workload or a cluster
 		}

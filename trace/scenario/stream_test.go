@@ -48,24 +48,18 @@ scale_times: false
 func choices(t *testing.T, kind string, given ...string) *generate.Choices {
 	t.Helper()
 	k, err := generate.Find(kind)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := k.Choices()
 	for _, g := range given {
 		key, values, _ := strings.Cut(g, "=")
-		if err := c.Set(key, strings.Split(values, ",")...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Set(key, strings.Split(values, ",")...))
 	}
 	return c
 }
 
 func TestStreamIsRead(t *testing.T) {
 	w, err := scenario.ReadWorkload(strings.NewReader(day), "some/dir/w.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := &scenario.Workload{Source: "some/dir/w.yaml", Seed: 7, Repetitions: 3, WarmUp: 10, CoolDown: 20,
 		Stream: &scenario.Stream{Count: 300,
 			Mix: []scenario.StreamSource{{Fraction: 0.4, Generator: "montage", Line: 7},
@@ -101,9 +95,7 @@ func TestStreamIsRead(t *testing.T) {
 
 func TestStreamKeysHaveTheUsualDefaults(t *testing.T) {
 	w, err := scenario.ReadWorkload(strings.NewReader("mix: [{generator: sipht}]\ncount: 1\ntasks: 30"), "w.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if s := w.Stream; !s.Files || s.Arrivals.Process != "batch" || s.Total.Distribution != "as-generated" ||
 		!w.ScaleTimes || w.Seed != 0 || w.Repetitions != 0 {
 		t.Errorf("%+v %+v", w, s)
@@ -114,9 +106,7 @@ func TestReleasesDeadlinesAndMarginsAreRead(t *testing.T) {
 	w, err := scenario.ReadWorkload(strings.NewReader("mix: [{generator: mapreduce, tasks: 1..100, map_time: 10s, "+
 		"slots: true}]\ncount: 9\nwarm_up: 50000s\n"+
 		"cool_down: 2h\nreleases: {probability: 0.5, after: 1s..50000s}\ndeadlines: {multiplier: 1..5}"), "w.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := w.Stream
 	if w.WarmUp != 0 || w.WarmUpTime != 50000*time.Second || w.CoolDownTime != 2*time.Hour ||
 		*s.Release != (scenario.ReleaseRule{Probability: 0.5, After: [2]time.Duration{time.Second,
@@ -132,9 +122,7 @@ func TestClosedSystemsClassesOfPartsAndNormalDeadlinesAreRead(t *testing.T) {
 		"arrivals": {"process": "closed", "population": 40}, "deadlines": {"normal": 2.5}}`
 	readertest.Validate(t, readertest.Schema(t, "schema/workload.schema.json"), []byte(text))
 	w, err := scenario.ReadWorkload(strings.NewReader(text), "w.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := w.Stream
 	if s.Arrivals.Process != "closed" || s.Arrivals.Population != 40 || s.Mix[0].Class != "deadline" ||
 		s.Mix[1].Class != "low" || s.Mix[1].Disk != 20e6 ||
@@ -260,9 +248,7 @@ func TestStreamsThatCannotBeAreRefused(t *testing.T) {
 func TestArrivalTimesAreReadFromAFile(t *testing.T) {
 	dir := t.TempDir()
 	read := func(times, options string) (*scenario.Workload, error) {
-		if err := os.WriteFile(filepath.Join(dir, "times"), []byte(times), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, "times"), []byte(times), 0o644))
 		return scenario.ReadWorkload(strings.NewReader("mix: [{trace: x}]\ncount: 2\narrivals: {process: trace, "+
 			"times: times"+options+"}"), filepath.Join(dir, "w.yaml"))
 	}
@@ -305,18 +291,12 @@ func TestExamplesFitTheirSchemas(t *testing.T) {
 	seen := map[string]int{}
 	for _, dir := range []string{"../../examples/*/*.yaml", "../../examples/*/*/*.yaml"} {
 		paths, err := filepath.Glob(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, path := range paths {
 			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var doc map[string]any
-			if err := yaml.Unmarshal(text, &doc); err != nil {
-				t.Fatal(err)
-			}
+			must(t, yaml.Unmarshal(text, &doc))
 			kind := "workload"
 			if doc["paper"] != nil || doc["papers"] != nil {
 				t.Skip("a study of a paper, or a list of them: package study tests it")
@@ -331,9 +311,7 @@ func TestExamplesFitTheirSchemas(t *testing.T) {
 				t.Error(err)
 			}
 			b, err := json.Marshal(doc)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			t.Run(strings.TrimPrefix(path, "../../examples/"),
 				func(t *testing.T) { readertest.Validate(t, readertest.Schema(t, "schema/"+kind+".schema.json"), b) })
 		}
@@ -348,13 +326,9 @@ func TestSchemaOfWorkloadsAgreesWithTheReader(t *testing.T) {
 	s := readertest.Schema(t, "schema/workload.schema.json")
 	text := func(doc string) []byte {
 		var v any
-		if err := yaml.Unmarshal([]byte(doc), &v); err != nil {
-			t.Fatal(err)
-		}
+		must(t, yaml.Unmarshal([]byte(doc), &v))
 		b, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return b
 	}
 	const mixed = "count: 5\nmix: [{trace: x}]\n"
@@ -381,14 +355,20 @@ func TestSchemaOfWorkloadsAgreesWithTheReader(t *testing.T) {
 		"mix: [{trace: x}]\ncount: 5\ntotal_runtime: {distribution: lognormal, mean: 1h}",
 		"mix: [{generator: montage, tasks: 3, sizes: [{tasks: 3}]}]\ncount: 5"} {
 		var v any
-		if err := json.Unmarshal(text(doc), &v); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(text(doc), &v))
 		if s.Validate(v) == nil {
 			t.Errorf("the schema takes %q", doc)
 		}
 		if _, err := scenario.ReadWorkload(strings.NewReader(doc), "w.yaml"); err == nil {
 			t.Errorf("the reader takes %q", doc)
 		}
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -36,9 +36,7 @@ func pack(t *testing.T, headers ...tar.Header) *tar.Reader {
 	for _, h := range headers {
 		text := h.Uname // the content, as it is short
 		h.Uname, h.Size = "", int64(len(text))
-		if err := w.WriteHeader(&h); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.WriteHeader(&h))
 		io.WriteString(w, text)
 	}
 	w.Close()
@@ -48,9 +46,7 @@ func pack(t *testing.T, headers ...tar.Header) *tar.Reader {
 func TestALayerHasFilesWhereProgramsLookForThem(t *testing.T) {
 	var b bytes.Buffer
 	l, err := newLayer(&b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	file := func(name, text string) tar.Header {
 		return tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Uname: text}
@@ -62,9 +58,7 @@ func TestALayerHasFilesWhereProgramsLookForThem(t *testing.T) {
 		file("./bin/busybox", "#!/bin/sh\necho sh reboot '['\n")), dir),
 		l.addAll(pack(t, file("./usr/lib/libx.so", "second"), file("./etc/passwd", "second")), dir),
 		l.end(t.Context(), dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got []string
 	for r := tar.NewReader(&b); ; {
 		h, err := r.Next()
@@ -100,18 +94,14 @@ func machine(t *testing.T, script string) (tries string) {
 		"busybox-static\nVersion: 1\nArchitecture: all\nMaintainer: a <a@b>\nDescription: x\n"} {
 		path := filepath.Join(root, name)
 		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	if out, err := exec.Command("dpkg-deb", "-b", root, dir+"/busybox.deb").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	text := "#!/bin/sh\necho \"$*\" >>" + dir + "/tries\n" + script +
 		"\nfor a; do case $a in Dir::Cache::archives=*) cp " + dir + "/busybox.deb \"${a#*=}/\";; esac; done\n"
-	if err := os.WriteFile(dir+"/apt-get", []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(dir+"/apt-get", []byte(text), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	t.Setenv("TMPDIR", t.TempDir())
 	return dir + "/tries"
@@ -121,13 +111,9 @@ func machine(t *testing.T, script string) (tries string) {
 func build(t *testing.T) (archive []byte, said []string, err error) {
 	t.Helper()
 	i, err := New("tools", []string{"busybox-static"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f, err := os.Create(filepath.Join(t.TempDir(), "x.tar"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	err = i.Build(t.Context(), f, func(text string) { said = append(said, text) })
 	archive, _ = os.ReadFile(f.Name())
@@ -170,5 +156,13 @@ func TestPackagesThatCannotBeHad(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	if _, _, err := build(t); err == nil || !strings.Contains(err.Error(), "not Debian or Ubuntu") {
 		t.Error(err)
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

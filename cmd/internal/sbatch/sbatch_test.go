@@ -58,9 +58,7 @@ func shellWords(text string) (out []string) {
 // (testdata/record.sh).
 func TestJobsAreReadAsSlurmReadsThem(t *testing.T) {
 	recorded, err := os.ReadFile("testdata/jobs.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	escapes := strings.NewReplacer(`\n`, "\n", `\t`, "\t", `\r`, "\r", `\\`, `\`)
 	lines := strings.Split(strings.TrimSuffix(string(recorded), "\n"), "\n")
 	for i := 0; i+1 < len(lines); i += 2 {
@@ -85,9 +83,7 @@ func TestJobsAreReadAsSlurmReadsThem(t *testing.T) {
 			t.Errorf("%s: %v; Slurm takes it: %s", lines[i], err, lines[i+1])
 		case accepted:
 			q, err := sbatch.ParseQueue([]string{"-h", "-o", "%j|%C|%m|%l|%k|%K"}, "", noEnv)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			r := sbatch.Row{ID: 7, About: j.About}
 			if strings.Contains(text, "mem-per-cpu") {
 				r.Memory = j.PerCPU // as Slurm shows it
@@ -99,9 +95,7 @@ func TestJobsAreReadAsSlurmReadsThem(t *testing.T) {
 				r.ArrayID, r.Index = 7, j.Array[0]
 			}
 			var b bytes.Buffer
-			if err := q.Print(&b, []sbatch.Row{r}, time.Now()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, q.Print(&b, []sbatch.Row{r}, time.Now()))
 			if got := strings.TrimSuffix(b.String(), "\n"); got != want {
 				t.Errorf("%s:\ngot   %s\nSlurm %s", lines[i], got, want)
 			}
@@ -114,9 +108,7 @@ func noEnv(string) (string, bool) { return "", false }
 // TestQueueIsPrintedAsSlurmPrintsIt compares with answers of squeue for the same jobs.
 func TestQueueIsPrintedAsSlurmPrintsIt(t *testing.T) {
 	recorded, err := os.ReadFile("testdata/squeue.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	blocks := strings.Split(strings.TrimSuffix(string(recorded), "\n"), "\nformat ")
 	var rows []sbatch.Row
 	var now time.Time
@@ -138,9 +130,7 @@ func TestQueueIsPrintedAsSlurmPrintsIt(t *testing.T) {
 			continue
 		}
 		var b bytes.Buffer
-		if err := q.Print(&b, rows, now); err != nil {
-			t.Fatal(err)
-		}
+		must(t, q.Print(&b, rows, now))
 		got, asked := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n"), strings.Split(want, "\n")
 		slices.Sort(got)
 		slices.Sort(asked)
@@ -331,9 +321,7 @@ func TestQueueTellsWhenJobsStart(t *testing.T) {
 			"20|2026-11-28T22:13:00\n22|N/A\n",
 	} {
 		q, err := sbatch.ParseQueue(shellWords(args), "root", noEnv)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var b bytes.Buffer
 		if err := q.Print(&b, rows, at); err != nil || b.String() != want {
 			t.Errorf("squeue %s: %v\n%s\nwant\n%s", args, err, b.String(), want)
@@ -418,9 +406,7 @@ func TestExitCodes(t *testing.T) {
 		{sbatch.Row{State: sbatch.NodeFail}, "0:0", 1},
 	} {
 		asked, err := sbatch.ParseAccount([]string{"-anPo", "exitcode,derivedexitcode,qos"}, "", noEnv, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var b bytes.Buffer
 		c.row.Ended = time.Now()
 		err = asked.Print(&b, []sbatch.Row{c.row}, time.Now())
@@ -445,13 +431,9 @@ func TestCancelledJobs(t *testing.T) {
 		{&member, "-no state%-16", "CANCELLED by 42+ \n"}, {nil, "-no state", " CANCELLED \n"},
 	} {
 		a, err := sbatch.ParseAccount(append(strings.Fields(c.format), "-a"), "", noEnv, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		q, err := sbatch.ParseQueue([]string{"-hO", "state:9", "-t", "all"}, "", noEnv)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var said, listed bytes.Buffer
 		rows := []sbatch.Row{{State: sbatch.Cancelled, By: c.by, Ended: time.Now()}}
 		err = errors.Join(a.Print(&said, rows, time.Now()), q.Print(&listed, rows, time.Now()))
@@ -469,18 +451,14 @@ func TestTimesAreWrittenAsAsked(t *testing.T) {
 		t.Helper()
 		set := func(name string) (string, bool) { return env, name == "SLURM_TIME_FORMAT" }
 		q, err := sbatch.ParseQueue([]string{"-ho", format}, "", set)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		a, err := sbatch.ParseAccount([]string{"-nPo", "start"}, "", set, now)
 		if err != nil || len(a.Notes) != len(q.Notes) {
 			t.Fatal(err, a.Notes, q.Notes)
 		}
 		var b, sacct bytes.Buffer
 		rows := []sbatch.Row{{State: sbatch.Running, Started: at}}
-		if err := errors.Join(q.Print(&b, rows, now), a.Print(&sacct, rows, now)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(q.Print(&b, rows, now), a.Print(&sacct, rows, now)))
 		if b.String() != sacct.String() {
 			t.Errorf("%s: squeue prints %q, sacct %q", env, b.String(), sacct.String())
 		}
@@ -544,13 +522,9 @@ func TestFieldsByName(t *testing.T) {
 		}
 	}
 	asked, err := sbatch.ParseAccount([]string{"-aPo", "all"}, "", noEnv, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var b bytes.Buffer
-	if err := asked.Print(&b, rows, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, asked.Print(&b, rows, time.Now()))
 	title, _, _ := strings.Cut(b.String(), "\n")
 	if want := strings.ReplaceAll(sbatch.Fields(), " ", "|"); title != want {
 		t.Errorf("sacct --format=all has the fields %s, want %s", title, want)
@@ -586,5 +560,13 @@ func TestJobsAskForGPUs(t *testing.T) {
 		if err != nil || float64(j.GPUs)/1000 != want {
 			t.Errorf("%q: %+v, %v; want %g GPUs", args, j, err, want)
 		}
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

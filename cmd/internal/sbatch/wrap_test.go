@@ -16,15 +16,11 @@ import (
 func execute(t *testing.T, script string, element int, id string, args ...string) (dir string, code int) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "it's a dir, 100%j")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dir, 0o755))
 	h := host(map[string]string{"job.sh": script}, script)
 	h.Dir = dir
 	j, err := sbatch.Parse(args, h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	argv := j.Argv(sbatch.Submitter{User: "ann", UID: 1000, Host: "lab", Dir: dir}, element)
 	argv[2] = strings.ReplaceAll(argv[2], "/tmp/slurm_script", "'"+filepath.Join(t.TempDir(), "slurm_script")+"'")
 	cmd := exec.Command(argv[0], argv[1:]...)
@@ -42,9 +38,7 @@ func execute(t *testing.T, script string, element int, id string, args ...string
 func read(t *testing.T, parts ...string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(parts...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(data)
 }
 
@@ -98,9 +92,7 @@ func TestScriptComesWhole(t *testing.T) {
 func TestWarning(t *testing.T) {
 	bin := t.TempDir()
 	sleep := "#!/bin/sh\necho $1 >slept\nwhile [ ! -e ready ]; do /bin/sleep 0.02; done\n"
-	if err := os.WriteFile(filepath.Join(bin, "sleep"), []byte(sleep), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(bin, "sleep"), []byte(sleep), 0o755))
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	script := "#!/bin/sh\ntrap 'echo warned; exit 7' USR2\n: >ready\n" +
 		"i=0\nwhile [ $i -lt 6000 ]; do /bin/sleep 0.01; i=$((i+1)); done\n"

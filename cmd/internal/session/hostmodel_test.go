@@ -52,9 +52,7 @@ func TestHostModelsThatAreNotUsed(t *testing.T) {
 		dir := t.TempDir()
 		path := filepath.Join(dir, sqlite.FileName)
 		db, err := sqlite.Open(path, sqlite.Durable)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		m := hostmodel.Example(4)
 		m.Measured.At = time.Now()
 		m.Host, _ = session.Here(t.Context(), session.UsualRuntime.Name, dir) // without an engine where there is none

@@ -25,9 +25,7 @@ func TestUsersHaveFetchedFilesOfTheirOwn(t *testing.T) {
 	defer server.Close()
 	dir, paths := t.TempDir(), map[string]bool{}
 	for _, above := range []string{dir, filepath.Dir(dir)} {
-		if err := os.Chmod(above, 0o711); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(above, 0o711))
 	}
 	p := &session.Planning{Set: &session.Settings{SizeScale: 1, TimeScale: 1}, Platform: &planner.Platform{},
 		View: term.New(true)}
@@ -37,9 +35,7 @@ func TestUsersHaveFetchedFilesOfTheirOwn(t *testing.T) {
 				Origin: &trace.Origin{Locations: []string{server.URL}}}},
 				Tasks: []trace.Task{{ID: "t", Image: "i", Command: []string{"x"}, Inputs: []int32{0}}}}}
 		subs := []executor.Submission{sub}
-		if err := p.FetchSources(t.Context(), dir, subs); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.FetchSources(t.Context(), dir, subs))
 		paths[filepath.Dir(subs[0].Sources[0].Path)] = true
 	}
 	if len(paths) != 3 {

@@ -18,19 +18,13 @@ func fakeSlurm(t *testing.T) (dir string, says func(command, out, err string, co
 	t.Helper()
 	dir = t.TempDir()
 	script, err := filepath.Abs("../../../executor/container/slurm/allocation/testdata/fake")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, c := range []string{"squeue", "scontrol", "sinfo", "salloc", "srun", "scancel"} {
-		if err := os.Symlink(script, filepath.Join(dir, c)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(script, filepath.Join(dir, c)))
 	}
 	says = func(command, out, said string, code int) {
 		for suffix, text := range map[string]string{"out": out, "err": said, "rc": fmt.Sprint(code)} {
-			if err := os.WriteFile(filepath.Join(dir, command+"."+suffix), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, command+"."+suffix), []byte(text), 0o644))
 		}
 	}
 	t.Setenv("FAKE_SLURM", dir)
@@ -51,14 +45,10 @@ func slurmJob(uid int, state string) string {
 func srunThat(t *testing.T, dir, does string) {
 	t.Helper()
 	path := filepath.Join(dir, "srun")
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(path))
 	text := "#!/bin/sh\necho \"srun $*\" >>\"$FAKE_SLURM/calls\"\nreport=${*##*--report }\nreport=${report%% *}\n" +
 		does + "\n"
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o755))
 }
 
 func TestRunOnSlurmThatCannotBeStartsNothing(t *testing.T) {

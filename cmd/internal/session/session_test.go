@@ -31,9 +31,7 @@ type lab struct {
 func newLab(t *testing.T, runtime, nodes string, files map[string]string) *lab {
 	t.Helper()
 	cluster, err := scenario.ReadCluster(strings.NewReader("nodes: ["+nodes+"]"), "nodes.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	executor.FillDisk(cluster)
 	l := &lab{T: t, dir: t.TempDir(), set: session.Settings{Policy: "cpp", Seed: 1, TimeScale: 1, SizeScale: 1,
 		Runtime: runtime, Cluster: cluster, Pull: "missing", Grace: time.Second}}
@@ -333,5 +331,13 @@ func TestProgramsAreContinued(t *testing.T) {
 	if done, err := session.CleanRuns(t.Context(), l.with.Home, "first", []string{"oci"}); err != nil ||
 		len(done.Containers) > 0 {
 		t.Errorf("a run that ended left %v, %v", done, err)
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

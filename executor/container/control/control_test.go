@@ -21,9 +21,7 @@ func TestAFullDiskHidesNoEnd(t *testing.T) {
 	}
 	defer unix.Unmount(disk, unix.MNT_DETACH)
 	begun, next := Dir(filepath.Join(disk, "a1")), Dir(filepath.Join(disk, "a2"))
-	if err := begun.Make(true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, begun.Make(true))
 	for _, name := range []string{"end", "asked"} { // the launcher may be another user
 		st, err := os.Stat(filepath.Join(string(begun), name))
 		if err != nil || st.Size() != 0 || name == "end" && st.Mode().Perm() != 0o666 {
@@ -31,9 +29,7 @@ func TestAFullDiskHidesNoEnd(t *testing.T) {
 		}
 	}
 	filler, err := os.Create(filepath.Join(disk, "filler"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer filler.Close()
 	for err == nil {
 		_, err = filler.Write(make([]byte, 4096))
@@ -42,9 +38,7 @@ func TestAFullDiskHidesNoEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	end, err := os.OpenFile(filepath.Join(string(begun), "end"), os.O_WRONLY|os.O_APPEND, 0) // as the launcher does
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer end.Close()
 	if _, err := end.WriteString("signal 15 1\nexit 7 2\n"); err != nil {
 		t.Fatal(err)
@@ -67,15 +61,11 @@ func TestAFullDiskHidesNoEnd(t *testing.T) {
 // The first claim of an attempt holds for ever.
 func TestAClaimIsMadeOnce(t *testing.T) {
 	d := Dir(filepath.Join(t.TempDir(), "a"))
-	if err := d.Make(false); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Make(false))
 	if by, _, err := d.Claimed(); by != Nobody || err != nil {
 		t.Errorf("before it is claimed by %v (%v)", by, err)
 	}
-	if err := d.Claim(Launcher, time.Unix(5, 7)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Claim(Launcher, time.Unix(5, 7)))
 	if err := d.Claim(Gantry, time.Now()); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("the second claim: %v", err)
 	}
@@ -88,23 +78,17 @@ func TestAClaimIsMadeOnce(t *testing.T) {
 func TestAReleaseIsReadAsItWasWritten(t *testing.T) {
 	top := t.TempDir()
 	d, of := Dir(filepath.Join(top, "ahead-1")), Dir(filepath.Join(top, "a7"))
-	if err := d.Make(true); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Make(true))
 	for range 2 { // a gantry that continues waits again
 		pipe, err := d.Await()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer pipe.Close()
 	}
 	if _, ok, err := d.Released(); ok || err != nil {
 		t.Errorf("released before: %v (%v)", ok, err)
 	}
 	for _, r := range []Release{{Read: 1, Copied: 2, Moved: 3, Staged: 4}, {Words: []string{"a b", "", "\n"}}} {
-		if err := d.Release(r); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Release(r))
 		if got, ok, err := d.Released(); !ok || err != nil || !reflect.DeepEqual(got, r) {
 			t.Errorf("%+v, %v (%v), want %+v", got, ok, err, r)
 		}
@@ -112,16 +96,12 @@ func TestAReleaseIsReadAsItWasWritten(t *testing.T) {
 	if _, ok := of.Bound(); ok {
 		t.Error("it is bound before")
 	}
-	if err := d.Bind(of); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Bind(of))
 	if to, ok := of.Bound(); !ok || to != d {
 		t.Errorf("bound to %s, want %s", to, d)
 	}
 	for _, id := range []ID{{1, 2}, {3, 4}} {
-		if err := d.Expect("/in", id); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Expect("/in", id))
 	}
 	text, err := os.ReadFile(filepath.Join(string(d), "places"))
 	if err != nil || string(text) != "1 2 /in\x003 4 /in\x00" {
@@ -141,11 +121,17 @@ func TestTheAccountOfAnEnd(t *testing.T) {
 		"full-tmp 7 0\nfull-shm 8 0\n":             {FullTmp: 7, FullShm: 8},
 	} {
 		d := Dir(t.TempDir())
-		if err := os.WriteFile(filepath.Join(string(d), "end"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(string(d), "end"), []byte(text), 0o644))
 		if got, err := d.End(); err != nil || got != want {
 			t.Errorf("%q: %+v (%v), want %+v", text, got, err, want)
 		}
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -35,13 +35,9 @@ func TestChainsFindInstances(t *testing.T) {
 		start := *s
 		start.Steps = 0
 		first, err := start.Chain(t.Context(), 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f, err := s.Chain(t.Context(), 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if f.Ratio() <= first.Ratio() {
 			t.Errorf("%s of %s over %s: ratio %v from %v", s.Metric, s.A, s.B, f.Ratio(), first.Ratio())
 		}
@@ -67,9 +63,7 @@ func TestRatiosAreSteady(t *testing.T) {
 	for n := range 12 {
 		s := search(adversary.Slowdown, "heft", "cpp", 3)
 		f, err := s.Chain(t.Context(), n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := slowdown(t, s, f.Instance, s.A, 1, 0); math.Abs(got/f.A-1) > 1e-6 {
 			t.Fatalf("the mean slowdown is %v, want %v", got, f.A)
 		}
@@ -90,9 +84,7 @@ func TestRatiosAreSteady(t *testing.T) {
 func slowdown(t *testing.T, s *adversary.Search, x *adversary.Instance, policy string, factor, part float64) float64 {
 	t.Helper()
 	p, err := executor.PlatformOf(x.Cluster())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	subs := []executor.Submission{}
 	for i, flow := range x.Flows {
 		w := x.Workflow(i)
@@ -118,30 +110,20 @@ func slowdown(t *testing.T, s *adversary.Search, x *adversary.Instance, policy s
 // Files say exactly the instance that was measured.
 func TestFilesHaveTheInstance(t *testing.T) {
 	f, err := search(adversary.Lateness, "fifo", "edf", 3).Chain(t.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	x := f.Instance
 	var text bytes.Buffer
-	if err := x.WriteCluster(&text); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.WriteCluster(&text))
 	c, err := scenario.ReadCluster(&text, "c.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	executor.FillDisk(c)
 	want, _ := json.Marshal(x.Cluster())
 	if got, _ := json.Marshal(c); !bytes.Equal(got, want) {
 		t.Errorf("cluster %s\nwant %s", got, want)
 	}
-	if err := x.WriteWorkload(&text, func(int) string { return "w.json" }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.WriteWorkload(&text, func(int) string { return "w.json" }))
 	w, err := scenario.ReadWorkload(&text, "w.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range x.Flows {
 		a, flow := &w.Arrivals[i], &x.Flows[i]
 		if a.Arrive.Milliseconds() != flow.Arrive || a.Tenant != flow.Tenant ||
@@ -149,9 +131,7 @@ func TestFilesHaveTheInstance(t *testing.T) {
 			t.Errorf("workflow %d: %+v, want %+v", i, a, flow)
 		}
 		text.Reset()
-		if err := trace.WriteWfFormat(&text, x.Workflow(i)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, trace.WriteWfFormat(&text, x.Workflow(i)))
 		read, faults, err := trace.Read(&text, "w.json", trace.ReadOptions{})
 		if err != nil || trace.HasErrors(faults) {
 			t.Fatalf("%v %v", err, faults)
@@ -171,9 +151,7 @@ func TestASearchContinues(t *testing.T) {
 	open := func(s *adversary.Search) *adversary.Record {
 		t.Helper()
 		r, err := adversary.Open(path, s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { r.Close() })
 		return r
 	}
@@ -188,26 +166,18 @@ func TestASearchContinues(t *testing.T) {
 	}
 	r.Close()
 	text, err := os.ReadFile(path)
-	if err == nil {
-		err = os.WriteFile(path, append(text, `{"chain":5,"a":1`...), 0o644) // as a killed gantry leaves it
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(path, append(text, `{"chain":5,"a":1`...), 0o644)) // as a killed gantry leaves it
 	r = open(s)
 	before := len(r.Found)
-	if err := s.Run(t.Context(), 6, 2, r.Done(), r.Keep); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Run(t.Context(), 6, 2, r.Done(), r.Keep))
 	if before == 0 || len(r.Found) != 6 || len(r.Done()) != 6 {
 		t.Errorf("%d chains before, %d after", before, len(r.Found))
 	}
 	whole := (*adversary.Found)(nil)
 	for i := range 6 {
 		f, err := s.Chain(t.Context(), i)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if whole == nil || f.Ratio() > whole.Ratio() {
 			whole = f
 		}
@@ -219,5 +189,13 @@ func TestASearchContinues(t *testing.T) {
 	other.Steps++
 	if _, err := adversary.Open(path, &other); err == nil {
 		t.Error("a record of another search is taken")
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -21,9 +21,7 @@ func swf(t *testing.T, jobs int) string {
 		fmt.Fprintf(&b, "%d %d 0 60 1 -1 -1 1 90 -1 1 7 1 3 1 1 -1 -1\n", jobs-i, jobs-i+1000)
 	}
 	path := filepath.Join(t.TempDir(), "a.swf")
-	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(b.String()), 0o644))
 	return path
 }
 
@@ -36,9 +34,7 @@ func TestALongArchiveIsOneSubmissionAfterTheOther(t *testing.T) {
 	for _, lean := range []bool{false, true} {
 		l := &load.Loader{Lean: lean, TimeScale: 0.5}
 		subs, err := l.Workload(w, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		made[lean] = l.Order(subs)
 	}
 	if len(made[true]) != 1 || len(made[false]) != jobs-1 {

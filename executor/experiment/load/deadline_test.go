@@ -81,9 +81,7 @@ func TestStreamsOfRMDCWFAreAsTable1Says(t *testing.T) {
 					laterS += after.Seconds()
 				}
 				alone, err := load.Alone(s.Workflow, slots(50))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if s.Due%1e9 != 0 || s.Class != planner.Deadline {
 					t.Fatalf("%s is due at %v, class %v", s.Name, s.Due, s.Class)
 				}

@@ -20,18 +20,14 @@ import (
 func parse(t *testing.T, text string) *scenario.Workload {
 	t.Helper()
 	w, err := scenario.ReadWorkload(strings.NewReader(text), "w.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return w
 }
 
 func submissions(t *testing.T, w *scenario.Workload, p *planner.Platform, repetition int) []executor.Submission {
 	t.Helper()
 	subs, err := load.Submissions(w, p, repetition)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return subs
 }
 
@@ -41,18 +37,14 @@ const montage = "../../../examples/montage/montage-25.dax"
 func file(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }
 
 // Equal seeds place alike; workflows and repetitions differ, and a workflow may say otherwise than its workload.
 func TestPlacementOfDataIsDrawnBySeed(t *testing.T) {
 	path, err := filepath.Abs(montage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w := parse(t, "data: {block: 1MB}\nworkflows:\n  - {trace: "+path+"}\n  - {trace: "+path+", data: {placement: "+
 		"everywhere}}\n"+
 		"  - {trace: "+path+", data: {placement: random, replicas: 1}}\nseed: 7\ncount: 2\nmix: [{generator: "+
@@ -310,14 +302,10 @@ func TestCountTakesTheFirstToArrive(t *testing.T) {
 	all := submissions(t, parse(t, text), processors(4), 0)
 	l := &load.Loader{Platform: processors(4), Count: 7}
 	subs, err := l.Workload(parse(t, text), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	first := l.Order(subs)
 	for i := range first {
-		if err := first[i].Make(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, first[i].Make())
 	}
 	if len(all) != 62 || !reflect.DeepEqual(first, all[:7]) || first[0].Name != "listed" {
 		t.Errorf("%d of %d; the first is %s", len(first), len(all), first[0].Name)
@@ -333,9 +321,7 @@ func TestWorkflowsAreDrawnLate(t *testing.T) {
 	}
 	l := &load.Loader{Platform: processors(4)}
 	subs, err := l.Workload(w, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	late := 0
 	for _, s := range l.Order(subs) {
 		for range 2 {
@@ -343,9 +329,7 @@ func TestWorkflowsAreDrawnLate(t *testing.T) {
 			if drawn.Workflow == nil {
 				late++
 			}
-			if err := drawn.Make(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, drawn.Make())
 			if !reflect.DeepEqual(drawn, ahead[s.Name]) {
 				t.Errorf("%s is not what it was ahead", s.Name)
 			}
@@ -368,9 +352,7 @@ func TestTimesOfAStreamAreScaledWithItsRuntimes(t *testing.T) {
 	} {
 		l := &load.Loader{Platform: processors(4), TimeScale: 0.1}
 		subs, err := l.Workload(parse(t, text), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s := subs[len(subs)-1]
 		if got := [3]planner.Time{s.At, s.Release, s.Due}; got != want {
 			t.Errorf("%s: arrives, is released and due at %v, want %v", text, got, want)
@@ -382,12 +364,8 @@ func TestStreamsFromFilesOfArrivalsAndDirectoriesOfTraces(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a.dax", "b.dax"} {
 		text, err := os.ReadFile(montage)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(dir, name), text, 0o644))
 	}
 	times := file(t, "times.csv", "30\n10\n20\n0.5\n")
 	w := parse(t, "count: 4\nmix: [{trace: "+dir+"}]\ntotal_runtime: {distribution: constant, mean: "+
@@ -424,5 +402,13 @@ func TestLoadsThatCannotBeAreRefusedWithTheirLine(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v; want %q", text, err, says)
 		}
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

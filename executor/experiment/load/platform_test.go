@@ -22,13 +22,9 @@ func processors(n int) *planner.Platform {
 func open(t testing.TB, path string) *scenario.Workload {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	w, err := scenario.ReadWorkload(f, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return w
 }

@@ -59,9 +59,7 @@ func (s *source) read() int {
 func serve(t *testing.T, src *source) (s *Server, ended <-chan error) {
 	t.Helper()
 	s, err := Listen(0, src)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.least, s.share = time.Millisecond, 1
 	done := make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -74,9 +72,7 @@ func serve(t *testing.T, src *source) (s *Server, ended <-chan error) {
 func get(t *testing.T, method, url string, headers ...string) (code int, text string, h http.Header) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := 0; i+1 < len(headers); i += 2 {
 		if headers[i] == "Host" {
 			r.Host = headers[i+1]
@@ -84,9 +80,7 @@ func get(t *testing.T, method, url string, headers ...string) (code int, text st
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	answer, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer answer.Body.Close()
 	b, _ := io.ReadAll(answer.Body)
 	return answer.StatusCode, string(b), answer.Header
@@ -141,9 +135,7 @@ func TestAStreamHearsOfEachVersionAndOfTheEnd(t *testing.T) {
 		t.Errorf("the source was read %d times although nobody looks (%d)", src.read(), code)
 	}
 	answer, err := http.Get(s.URL() + "events")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer answer.Body.Close()
 	lines := bufio.NewScanner(answer.Body)
 	events := 0
@@ -182,13 +174,9 @@ func (s *withFiles) File(name string) (*os.File, error) { return os.Open(filepat
 // A browser saves the results to which a page links, and shows none: a program made them.
 func TestResultsAreSaved(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "a b.html"), []byte("<script>"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "a b.html"), []byte("<script>"), 0o644))
 	s, err := Listen(0, &withFiles{&source{}, dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	go func() { _ = s.Serve(ctx) }()
@@ -209,9 +197,7 @@ func TestAFailureToReadIsSaid(t *testing.T) {
 	src := &source{fails: errors.New("disk\nfault")}
 	s, _ := serve(t, src)
 	answer, err := http.Get(s.URL() + "events")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer answer.Body.Close()
 	failed, updated := false, false
 	for lines := bufio.NewScanner(answer.Body); lines.Scan() && !updated; {
@@ -234,9 +220,7 @@ func TestSlowAndManyClientsDelayNothing(t *testing.T) {
 	address := s.listener.Addr().String()
 	for i := range maxConnections + 20 {
 		c, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer c.Close()
 		if i%2 == 0 {
 			fmt.Fprintf(c, "GET /%s/events HTTP/1.1\r\nHost: %s\r\n\r\n", s.token, address)
@@ -254,9 +238,7 @@ func TestSlowAndManyClientsDelayNothing(t *testing.T) {
 
 func TestTooManyRequestsAreRefused(t *testing.T) {
 	s, err := Listen(0, &source{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.listener.Close()
 	answers := map[int]int{}
 	for range 100 * maxRate {
@@ -272,9 +254,7 @@ func TestTooManyRequestsAreRefused(t *testing.T) {
 // A reading that takes long is followed by a pause in proportion.
 func TestReadingTheSourceCostsAShareOfACore(t *testing.T) {
 	s, err := Listen(0, &source{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.listener.Close()
 	if s.share > 0.005 {
 		t.Errorf("reading may take %g of a core, which leaves too little of 1 %% for the rest", s.share)
@@ -282,5 +262,13 @@ func TestReadingTheSourceCostsAShareOfACore(t *testing.T) {
 	if _, err := Listen(s.listener.Addr().(*net.TCPAddr).Port, &source{}); err == nil ||
 		!strings.Contains(err.Error(), "in use") {
 		t.Errorf("a port that is in use: %v", err)
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -52,25 +52,17 @@ type shown struct {
 func unpack(t *testing.T, data []byte) (p shown) {
 	t.Helper()
 	z, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &p); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, json.Unmarshal(text, &p))
 	return p
 }
 
 func openLog(t *testing.T) *sqlite.DB {
 	t.Helper()
 	db, err := sqlite.Open(filepath.Join(t.TempDir(), sqlite.FileName), sqlite.Durable)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { db.Close() })
 	return db
 }
@@ -125,9 +117,7 @@ func TestAPageIsOneFile(t *testing.T) {
 		Results: func(run string, flows []string) ([]page.Result, int) {
 			return []page.Result{{Name: run + "/" + strings.Join(flows, " ")}}, 0
 		}}
-	if err := page.Write(t.Context(), &b, db, []string{"a", "b"}, o); err != nil {
-		t.Fatal(err)
-	}
+	must(t, page.Write(t.Context(), &b, db, []string{"a", "b"}, o))
 	text := b.String()
 	if regexp.MustCompile(`(?i)(src|href)="?https?:`).MatchString(text) || strings.Contains(text, "connect-src") ||
 		!strings.Contains(text, "<title>a, b · gantry</title>") {
@@ -135,9 +125,7 @@ func TestAPageIsOneFile(t *testing.T) {
 	}
 	match := regexp.MustCompile(`id="data">([^<]*)<`).FindStringSubmatch(text)
 	data, err := base64.StdEncoding.DecodeString(match[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := unpack(t, data)
 	if len(p.Runs) != 2 || p.Runs[1].Failed != 1 || len(p.Runs[1].Failures) != 1 {
 		t.Fatalf("%+v", p)
@@ -180,5 +168,13 @@ func TestAPageOfARunUnderWay(t *testing.T) {
 	if _, _, err := page.Data(t.Context(), db, "none", page.Options{}); err == nil ||
 		!strings.Contains(err.Error(), "read run none") {
 		t.Errorf("a run that is not there: %v", err)
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

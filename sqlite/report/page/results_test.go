@@ -20,17 +20,11 @@ import (
 func TestResultsAreListedWithPictures(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, text []byte) {
-		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755))
+		must(t, os.WriteFile(filepath.Join(dir, name), text, 0o644))
 	}
 	var picture bytes.Buffer
-	if err := png.Encode(&picture, image.NewGray(image.Rect(0, 0, 900, 3))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, png.Encode(&picture, image.NewGray(image.Rect(0, 0, 900, 3))))
 	bomb := bytes.Clone(picture.Bytes())
 	binary.BigEndian.PutUint32(bomb[16:], 1<<30)
 	binary.BigEndian.PutUint32(bomb[20:], 1<<30)
@@ -42,9 +36,7 @@ func TestResultsAreListedWithPictures(t *testing.T) {
 	write("other/x", nil)
 	write("secret", []byte("outside"))
 	for name, to := range map[string]string{"flow/link": "../secret", "flow/out": "/etc"} {
-		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(to, filepath.Join(dir, name)))
 	}
 	all, more := page.ResultsIn(dir, "./r/", []string{"flow", "../secret", "gone"})
 	var names []string

@@ -24,17 +24,13 @@ func pageOf(t *testing.T, keys, relations string, paths ...string) string {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o644))
 		return path
 	}
 	file := write("study.yaml", "short: S\nexperiments: [{name: x, file: x.yaml, readings: [other]}]\n"+keys+
 		"relations:\n"+relations)
 	text, err := study.WritePage(context.Background(), []string{file}, paths, "", "", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -158,15 +154,11 @@ func TestMarkedStatementsAreCountedApart(t *testing.T) {
 // reading does not touch stays.
 func TestReadingsHaveColumns(t *testing.T) {
 	text, err := os.ReadFile(measured)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	other := filepath.Join(t.TempDir(), "other.jsonl")
 	swap := strings.NewReplacer(`"experiment":"x"`, `"experiment":"x@other"`, `"policy":"a"`, `"policy":"b"`,
 		`"policy":"b"`, `"policy":"a"`).Replace(string(text))
-	if err := os.WriteFile(other, []byte(swap), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(other, []byte(swap), 0o644))
 	const readings = "readings: [{name: other, says: Swapped., instead: {policy: {d: c}}}]\n"
 	got := pageOf(t, readings, `  - {says: one, where: here,
       checks: [{of: x, at: {load: 1}, a: {policy: b}, b: {policy: a}, metric: m, claim: below}]}
@@ -204,9 +196,7 @@ func TestReadingsHoldWhereTheySay(t *testing.T) {
 // A comparison of two experiments of which one lacks the reading is that of the text.
 func TestReadingsCompareResultsOfTheReading(t *testing.T) {
 	text, err := os.ReadFile(measured)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	paths := []string{measured}
 	for _, name := range []string{"y", "y@other"} {
 		path := filepath.Join(t.TempDir(), name+".jsonl")
@@ -214,23 +204,17 @@ func TestReadingsCompareResultsOfTheReading(t *testing.T) {
 		if name == "y@other" {
 			of = strings.NewReplacer(`"policy":"a"`, `"policy":"b"`, `"policy":"b"`, `"policy":"a"`).Replace(of)
 		}
-		if err := os.WriteFile(path, []byte(of), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(of), 0o644))
 		paths = append(paths, path)
 	}
 	const head = "experiments: [{name: x}, {name: y, readings: [other]}]\nreadings: [{name: other, says: More.}]\n"
 	for of, want := range map[string]string{"of: x, of_b: y": "as by the text", "of: y, of_b: x": "as by the text",
 		"of: y, of_b: y": "identical: 8.0 ±1.3 against 8.0 ±1.3"} {
 		file := filepath.Join(t.TempDir(), "study.yaml")
-		if err := os.WriteFile(file, []byte("short: S\n"+head+"relations: [{says: it, where: here, checks: [{"+of+
-			", at: {policy: a, load: 1}, metric: m, label: identical, claim: identical}]}]\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte("short: S\n"+head+"relations: [{says: it, where: here, checks: [{"+of+
+			", at: {policy: a, load: 1}, metric: m, label: identical, claim: identical}]}]\n"), 0o644))
 		got, err := study.WritePage(t.Context(), []string{file}, paths, "", "", false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if row := regexp.MustCompile(`(?m)^\| it .*$`).FindString(string(got)); !strings.Contains(row, want) {
 			t.Errorf("%s: no %q in %s", of, want, row)
 		}
@@ -253,15 +237,11 @@ relations:
   - {says: five, where: here, mark: bound, checks: [{of: x, at: {policy: a}, metric: m, claim: at-most, bound: 1}]}
   - {says: six, where: here, checks: [{of: x, at: {policy: a, load: 1}, metric: m, claim: at-most, bound: 9.5}]}
 `} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	file := filepath.Join(dir, "study.yaml")
 	got, err := study.WritePage(t.Context(), []string{file}, []string{measured}, "", "", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := "- one *(here)*: **not decided**. \n- two *(here)*: **disagrees**. \n- three *(here)*: **disagrees**. \n" +
 		"- four *(here)*: **not measured**. \n"
 	if string(got) != want {
@@ -272,11 +252,9 @@ relations:
 // An experiment that was interrupted before its first run is one without results.
 func TestAnExperimentMayHaveNoRunsYet(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty.jsonl")
-	if err := os.WriteFile(empty, []byte(`{"format":"gantry-results-1","experiment":"x","repetitions":5}
+	must(t, os.WriteFile(empty, []byte(`{"format":"gantry-results-1","experiment":"x","repetitions":5}
 {"params":{"policy":"a","load":"1"},"repetitions":[],"states":[],"metrics":{}}
-`), 0o644); err != nil {
-		t.Fatal(err)
-	}
+`), 0o644))
 	got := pageOf(t, "", "  - {says: it, where: here, checks: [{of: x, at: {policy: a}, claim: stable}]}\n", empty)
 	if !strings.Contains(got, "no results | **not measured** |") || !strings.Contains(got, "**0 of 5**") {
 		t.Errorf("the page is\n%s", got)
@@ -296,9 +274,7 @@ func TestStudiesThatCannotBe(t *testing.T) {
 		has + "figures: [{id: f, kind: pie, of: x, metric: m}]\n":                     `kind "pie"`,
 	} {
 		path := filepath.Join(t.TempDir(), "study.yaml")
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o644))
 		if _, err := study.Read(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
@@ -311,18 +287,14 @@ func TestPagesOfPapersAreGenerated(t *testing.T) {
 		t.Run(dir, func(t *testing.T) {
 			t.Chdir(filepath.Join("../../../examples/experiments", dir))
 			want, err := os.ReadFile("README.md")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			command := regexp.MustCompile("(?m)^This page: `([^`]*)`").FindSubmatch(want)
 			if command == nil {
 				t.Fatal("the page names no command")
 			}
 			got, err := study.WritePage(context.Background(), []string{"study.yaml"}, []string{"results"}, "",
 				string(command[1]), false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if plain(got) != plain(want) {
 				t.Errorf("README.md is not what `%s` prints: make pages writes it again", command[1])
 			}
@@ -349,5 +321,13 @@ func TestReadingsThatWereTried(t *testing.T) {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -51,16 +51,12 @@ func pack(t testing.TB, entries ...entry) []byte {
 		if e.Typeflag == tar.TypeReg {
 			e.Size = int64(len(e.content))
 		}
-		if err := w.WriteHeader(&e.Header); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.WriteHeader(&e.Header))
 		if _, err := w.Write([]byte(e.content)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	return b.Bytes()
 }
 
@@ -78,9 +74,7 @@ func gzipped(t testing.TB, b []byte) []byte {
 func zstandard(t testing.TB, b []byte) []byte {
 	t.Helper()
 	w, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return w.EncodeAll(b, nil)
 }
 
@@ -114,18 +108,14 @@ func saved(t testing.TB, arch string, layers ...[]byte) []byte {
 func write(t testing.TB, b []byte) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "image.tar")
-	if err := os.WriteFile(name, b, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, b, 0o644))
 	return "docker-archive:" + name
 }
 
 func open(t testing.TB) *image.Store {
 	t.Helper()
 	s, err := image.Open(filepath.Join(t.TempDir(), "store"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -150,9 +140,7 @@ func root(t testing.TB) {
 func mount(t testing.TB, i *image.Image) string {
 	t.Helper()
 	top, lower, err := i.Lower()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at := t.TempDir()
 	options := "lowerdir=" + lower
 	if len(i.Layers) == 1 { // overlay takes one lower directory only with an upper one
@@ -168,9 +156,7 @@ func mount(t testing.TB, i *image.Image) string {
 		mounted <- cmp.Or(unix.Unshare(unix.CLONE_FS), unix.Chdir(top),
 			unix.Mount("overlay", at, "overlay", 0, options))
 	}()
-	if err := <-mounted; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-mounted)
 	t.Cleanup(func() { unix.Unmount(at, 0) })
 	return at
 }
@@ -194,9 +180,7 @@ func TestAnImageIsAsItsLayersSay(t *testing.T) {
 	again := pack(t, file("again", "1"))
 	s := open(t)
 	i, err := fetched(t, s, write(t, saved(t, runtime.GOARCH, low, again, high, again)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if i.Config.Env[0] != "A=b" || i.Config.WorkingDir != "/w" || i.Config.User != "3:4" || i.Source != "loaded" ||
 		i.ID != "sha256:"+sum([]byte(about(runtime.GOARCH, low, again, high, again))) || len(i.Layers) != 3 {
 		t.Errorf("%+v", i)
@@ -218,9 +202,7 @@ func TestAnImageIsAsItsLayersSay(t *testing.T) {
 		}
 	}
 	st, err := os.Lstat(filepath.Join(at, "bin/ping"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sys := st.Sys().(*syscall.Stat_t)
 	if sys.Uid != 7 || sys.Gid != 8 || sys.Nlink != 2 || st.Mode() != 0o755|os.ModeSetuid || sys.Mtim.Sec != 0 {
 		t.Errorf("%+v", sys)
@@ -345,9 +327,7 @@ func TestAChangedArchiveBesideTheImageIsRefused(t *testing.T) {
 func TestNoPathEscapes(t *testing.T) {
 	root(t)
 	out := filepath.Join(t.TempDir(), "host")
-	if err := os.Mkdir(out, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(out, 0o755))
 	up := strings.Repeat("../", 30)
 	layer := pack(t, dir("tmp"), dir(strings.TrimPrefix(out, "/")), link(tar.TypeSymlink, "abs", out),
 		file("abs/1", "x"), link(tar.TypeSymlink, "rel", up+out[1:]), file("rel/2", "x"),
@@ -355,9 +335,7 @@ func TestNoPathEscapes(t *testing.T) {
 		link(tar.TypeSymlink, "proc", "/proc/self/root"), dir("proc"), file("proc/5", "x"))
 	s := open(t)
 	i, err := fetched(t, s, write(t, saved(t, runtime.GOARCH, layer)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if found, _ := os.ReadDir(out); len(found) > 0 {
 		t.Errorf("written outside: %v", found)
 	}
@@ -411,30 +389,20 @@ func TestAReplacedArchiveIsAnother(t *testing.T) {
 	ref := write(t, one)
 	path := strings.TrimPrefix(ref, "docker-archive:")
 	st, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	put := func(path string, content []byte) {
-		if err := os.WriteFile(path, content, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(path, st.ModTime(), st.ModTime()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, content, 0o644))
+		must(t, os.Chtimes(path, st.ModTime(), st.ModTime()))
 	}
 	moved := path + ".other"
 	put(moved, one)
 	var last *image.Image
 	for k, next := range []func(){func() {}, func() { put(path, two) }, func() {
-		if err := os.Rename(moved, path); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(moved, path))
 	}} {
 		next()
 		i, err := fetched(t, s, ref)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if last != nil && i.ID == last.ID {
 			t.Errorf("change %d is not seen", k)
 		}
@@ -454,17 +422,11 @@ func TestAnImageIsLoadedUnderAName(t *testing.T) {
 		b := saved(t, runtime.GOARCH, pack(t, file("a", text)))
 		_, path, _ := strings.Cut(write(t, b), ":")
 		f, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer f.Close()
-		if err := s.Load(t.Context(), fetch.Options{}, "gantry/tools", f); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Load(t.Context(), fetch.Options{}, "gantry/tools", f))
 		i, err := fetched(t, s, "gantry/tools:latest")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got, err := os.ReadFile(filepath.Join(i.Layers[0], "a")); string(got) != text {
 			t.Errorf("%q, %v", got, err)
 		}
@@ -485,23 +447,25 @@ func TestTimesOfFilesAreKept(t *testing.T) {
 		entries = append(entries, f)
 	}
 	probe := filepath.Join(t.TempDir(), "late")
-	if err := os.WriteFile(probe, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chtimes(probe, time.Unix(at["2150"], 0), time.Unix(at["2150"], 0)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(probe, nil, 0o644))
+	must(t, os.Chtimes(probe, time.Unix(at["2150"], 0), time.Unix(at["2150"], 0)))
 	if st, err := os.Stat(probe); err != nil || st.ModTime().Unix() != at["2150"] {
 		t.Skipf("needs a file system that knows 2150: %v, %v", st, err)
 	}
 	i, err := fetched(t, open(t), write(t, saved(t, runtime.GOARCH, pack(t, entries...))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at["old"], at["2300"] = 0, 0
 	for name, want := range at {
 		if st, err := os.Stat(filepath.Join(i.Layers[0], name)); err != nil || st.ModTime().Unix() != want {
 			t.Errorf("%s: %v, %v", name, st.ModTime(), err)
 		}
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

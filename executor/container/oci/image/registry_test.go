@@ -328,9 +328,7 @@ func TestAFullDisk(t *testing.T) {
 	}
 	t.Cleanup(func() { unix.Unmount(at, 0) })
 	s, err := image.Open(at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	big := pack(t, file("big", strings.Repeat("0123456789abcdef", 400_000)))
 	many := []entry{}
@@ -418,9 +416,7 @@ func TestKilledWhileUnpacking(t *testing.T) {
 	s := open(t)
 	child := exec.Command(os.Args[0], "-test.run=^TestKilledWhileUnpacking$")
 	child.Env = append(os.Environ(), "GANTRY_TEST_STORE="+s.Dir(), "GANTRY_TEST_REF="+ref)
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, child.Start())
 	<-half
 	child.Process.Kill()
 	child.Wait()
@@ -431,9 +427,7 @@ func TestKilledWhileUnpacking(t *testing.T) {
 		t.Errorf("%+v, %v", list, err)
 	}
 	other, err := image.Open(s.Dir()) // which unpacks nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	other.Close()
 	if left, _ := os.ReadDir(filepath.Join(s.Dir(), "tmp")); len(left) != 0 {
 		t.Errorf("left: %v", left)
@@ -454,14 +448,10 @@ func TestManyLayersAreMounted(t *testing.T) {
 		layers = append(layers, pack(t, file(strconv.Itoa(i), "x"), file("last", strconv.Itoa(i))))
 	}
 	s, err := image.Open(filepath.Join(t.TempDir(), strings.Repeat("long", 40), "sto:re"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	i, err := fetched(t, s, write(t, saved(t, runtime.GOARCH, layers[:127]...)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at := mount(t, i)
 	if found, _ := os.ReadDir(at); len(found) != 128 {
 		t.Errorf("%d files", len(found))
@@ -483,37 +473,27 @@ func TestImagesStayAsLongAsTheyAreNeeded(t *testing.T) {
 	a, b := write(t, saved(t, runtime.GOARCH, shared, one)), write(t, saved(t, runtime.GOARCH, shared, two))
 	fetchFor := func(ref, run string) *image.Store {
 		s, err := image.Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := fetched(t, s, ref); err != nil {
 			t.Fatal(err)
 		}
 		if run == "" {
 			return s
 		}
-		if err := s.Keep(run); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Keep(run))
 		return s
 	}
 	fetchFor(a, "/runs/a").Close()
 	running := fetchFor(b, "/runs/b")
 	none, err := image.Open(dir) // a run of programs of the host: it holds up nobody
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer none.Close()
 	if _, err := none.Fetch(t.Context(), image.Fetch{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := none.Keep("/runs/none"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, none.Keep("/runs/none"))
 	s, err := image.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	unfinished := []string{"/runs/a", "/runs/b"}
 	remove := func(images int, bytes int64) {

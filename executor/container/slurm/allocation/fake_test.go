@@ -23,9 +23,7 @@ type fake struct {
 func (f fake) says(command, out, said string, code int) {
 	f.t.Helper()
 	for suffix, text := range map[string]string{"out": out, "err": said, "rc": fmt.Sprint(code)} {
-		if err := os.WriteFile(filepath.Join(f.dir, command+"."+suffix), []byte(text), 0o644); err != nil {
-			f.t.Fatal(err)
-		}
+		must(f.t, os.WriteFile(filepath.Join(f.dir, command+"."+suffix), []byte(text), 0o644))
 	}
 }
 
@@ -45,13 +43,9 @@ func newFake(t *testing.T) fake {
 	t.Helper()
 	f := fake{t, t.TempDir()}
 	script, err := filepath.Abs("testdata/fake")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, c := range commands {
-		if err := os.Symlink(script, filepath.Join(f.dir, c)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(script, filepath.Join(f.dir, c)))
 	}
 	t.Setenv("SLURM_CONF", filepath.Join(f.dir, "slurm.conf"))
 	t.Setenv("FAKE_SLURM", f.dir)
@@ -66,9 +60,7 @@ func newFake(t *testing.T) fake {
 func TestAnAllocationHasWhatSlurmSays(t *testing.T) {
 	newFake(t)
 	a, err := Attach(t.Context(), "1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := []Node{{"v1", 2, 4000 << 20, true, "allocated"}, {"v2", 1, 2000 << 20, true, "mixed"}}
 	if got := a.Nodes(); !slices.Equal(got, want) {
 		t.Errorf("nodes %v, want %v", got, want)
@@ -157,9 +149,7 @@ func TestWhatCannotBeUsedIsSaidAndNothingStarts(t *testing.T) {
 }
 
 func (f fake) flag(name string) {
-	if err := os.WriteFile(filepath.Join(f.dir, name), nil, 0o644); err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, os.WriteFile(filepath.Join(f.dir, name), nil, 0o644))
 }
 
 // job sets the state of allocation 1.
@@ -197,9 +187,7 @@ func TestAWaitForAnAllocationShowsProgressAndEndsWithTheContext(t *testing.T) {
 func TestANodeThatLeavesIsDownForGood(t *testing.T) {
 	f := newFake(t)
 	a, err := Attach(t.Context(), "1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var heard []Change
 	ctx, cancel := context.WithCancel(t.Context())
 	a.Watch(ctx, time.Millisecond, func(c Change) {
@@ -235,9 +223,7 @@ func TestANodeThatLeavesIsDownForGood(t *testing.T) {
 func TestASilentControllerIsNoChangeForAWhile(t *testing.T) {
 	f := newFake(t)
 	a, err := Attach(t.Context(), "1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	away := func() {
 		f.says("squeue", "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n", 1)
 	}
@@ -270,17 +256,11 @@ func TestAStepHasNothingOfTheJobAroundGantry(t *testing.T) {
 	}
 	r, err := a.StartStep(t.Context(), StepSpec{Node: "v2", CPUs: 2, Memory: 100<<20 + 1, Name: "a 7", Dir: "/tmp",
 		Argv: []string{"prog", "--flag"}, Env: []string{"ADDED=1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Stdin().Close()
 	out, err := io.ReadAll(r.Stdout())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, r.Wait())
 	for _, bad := range []string{"SLURM_JOB_ID", "SLURM_MEM_PER_CPU", "SRUN_", "SQUEUE_"} {
 		if strings.Contains(string(out), "\n"+bad) {
 			t.Errorf("srun has %s", bad)
@@ -301,9 +281,7 @@ func TestAStepHasNothingOfTheJobAroundGantry(t *testing.T) {
 func TestStepsAreThoseOfTheAllocation(t *testing.T) {
 	f := newFake(t)
 	a, err := Attach(t.Context(), "1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.says("squeue-steps", "1.0|v1|a|b\n1.12|v2|gantry-7\n11.0|v3|other\n", "", 0)
 	got, err := a.Steps(t.Context())
 	if want := []Step{{"1.0", "a|b", "v1"}, {"1.12", "gantry-7", "v2"}}; err != nil || !slices.Equal(got, want) {
@@ -355,9 +333,7 @@ func TestOddAnswersAreErrors(t *testing.T) {
 func wanted(t *testing.T, text string) Wants {
 	t.Helper()
 	w, err := ParseWants(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return w
 }
 
@@ -397,5 +373,13 @@ func TestWantsAreRead(t *testing.T) {
 		if _, err := ParseWants(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", text, err, want)
 		}
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -17,18 +17,14 @@ import (
 func request(t *testing.T, text string) (*allocation.Allocation, error) {
 	t.Helper()
 	w, err := allocation.ParseWants(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return allocation.Request(t.Context(), w, func(text string) { t.Log(text) })
 }
 
 func mustRequest(t *testing.T, text string) *allocation.Allocation {
 	t.Helper()
 	a, err := request(t, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return a
 }
 
@@ -36,9 +32,7 @@ func mustRequest(t *testing.T, text string) *allocation.Allocation {
 func cat(t *testing.T, a *allocation.Allocation, node, name string) *allocation.Running {
 	t.Helper()
 	r, err := a.StartStep(t.Context(), allocation.StepSpec{Node: node, CPUs: 1, Name: name, Argv: []string{"cat"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	echo(t, r)
 	return r
 }
@@ -83,9 +77,7 @@ func TestWithSlurm(t *testing.T) {
 		}
 		// A second view of the same allocation has the same, and ends the step of the first.
 		b, err := allocation.Attach(t.Context(), a.ID())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := b.CancelStep(t.Context(), steps[0].ID, "TERM"); err != nil {
 			t.Error(err)
 		}
@@ -143,9 +135,7 @@ func TestWithSlurm(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		one, err := allocation.ParseWants("nodes=1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, err = allocation.Request(ctx, one, func(text string) {
 			if !strings.Contains(text, "(Resources)") {
 				t.Errorf("progress: %s", text)
@@ -224,4 +214,12 @@ func TestWithSlurm(t *testing.T) {
 			t.Errorf("without munge: %v after %v", err, time.Since(begun))
 		}
 	})
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
