@@ -76,9 +76,9 @@ type archiver struct {
 
 	// of the Workflow Trace Archive
 	room    int64           // bytes that may be kept
-	tasks   map[int64]int32 // rows by task, in the order of the file, from 1 on
+	tasks   map[wtaID]int32 // rows by task, in the order of the file, from 1 on
 	parents [][]int64       // by row
-	places  []wtaPlace      // by row
+	places  []int32         // in its workflow, by row
 }
 
 // IsArchive reports whether a format is one of archives.

@@ -113,6 +113,26 @@ func TestAlibabaBatchTasksAreWorkflows(t *testing.T) {
 	}
 }
 
+// Archives are written by many programs.
+func TestDialectsOfArchives(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"pandas.swf", "1.0 5.0 3.0 60.0 4.0 -1.0 -1.0 -1.0 90.0 -1.00 1.0 3.0 -1.0 -1.0 -1.0 -1.0 -1.0 -1.0\n",
+			"0s pandas-1 \"user3\": job(user3 1m0s est 1m30s cores 4 mem 0 after [])\n"},
+		{"raw.txt", "JobIDRaw|Submit|Elapsed|NCPUS|NNodes|ReqMem|MaxRSS|\n" +
+			"5|2026-01-31T10:00:00|00:01:00|4|2|1Gn||\n" +
+			"5.batch|2026-01-31T10:00:00|00:01:00|2|1||3G|\n" + // more than it asked for
+			"6|2026-01-31T10:00:00|00:01:00|4|2|0n||\n6.0|2026-01-31T10:00:00|00:01:00|4|2|0n|1M|\n",
+			"0s raw-5 \"\": job(job 1m0s est 0s cores 4 mem 2147483648 after [])\n" +
+				"0s raw-6 \"\": job(job 1m0s est 0s cores 4 mem 1048576 after [])\n"},
+		{"no-state.csv", "M1,1,j_1,1,,100,160,100,\n",
+			"0s no-state-j_1 \"\": M1(type1 1m0s est 0s cores 1 mem 0 after [])\n"},
+	} {
+		if _, jobs, faults := archive(t, c.name, c.text, trace.ReadOptions{}); jobs != c.want || faults != "[]" {
+			t.Errorf("%s: got\n%swant\n%s%s", c.name, jobs, c.want, faults)
+		}
+	}
+}
+
 // What is wrong is said with its line, or repaired, and never costs more than the file lets expect.
 func TestHostileArchives(t *testing.T) {
 	row := func(fields ...string) string {
@@ -258,6 +278,12 @@ func TestTheWorkflowTraceArchiveIsAStreamOfWorkflows(t *testing.T) {
 	if got := fmt.Sprintln(first.Runtime, first.Cores, second.ID, second.Kind, second.Parents); got !=
 		"1.5s 2 t2 R [0]\n" {
 		t.Error(got)
+	}
+	local, faults, err := trace.OpenArchive(wta(t, wtaTask{ID: 1, Workflow: 1}, wtaTask{ID: 2, Workflow: 1},
+		wtaTask{ID: 1, Workflow: 2}, wtaTask{ID: 2, Workflow: 2, Parents: []int64{1}}), nil, trace.ReadOptions{})
+	if err != nil || len(faults) > 0 || local.Len() != 2 || fmt.Sprint(local.Workflow(0).Tasks[1].Parents,
+		local.Workflow(1).Tasks[1].Parents) != "[] [0]" {
+		t.Error("ids that each workflow counts anew:", faults, err)
 	}
 	for _, c := range []struct {
 		says  string

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,9 +26,10 @@ func tableFormat(text []byte, source string) Format {
 		return WTA
 	case line[0] == ';', strings.HasSuffix(name, ".swf"), len(bytes.Fields(line)) == 18 && numeric(bytes.Fields(line)):
 		return SWF
-	case has(fields("|"), "JobID") && len(fields("|")) > 1:
+	case (has(fields("|"), "JobID") || has(fields("|"), "JobIDRaw")) && len(fields("|")) > 1:
 		return Sacct
-	case len(fields(",")) == 9 && (has(fields(","), "task_name") || batchState(fields(",")[4])):
+	case len(fields(",")) == 9 && (has(fields(","), "task_name") || batchState(fields(",")[4]) ||
+		bytes.HasPrefix(fields(",")[2], []byte("j_"))):
 		return Alibaba
 	case dotBegins.Match(text), strings.HasSuffix(name, ".dot"), strings.HasSuffix(name, ".gv"):
 		return DOT
@@ -89,15 +91,14 @@ func (x *archiver) readSWF() {
 		}
 		r := &archiveRow{x: x, t: t, is: "job"}
 		number := func(i int, what string, most float64) (float64, bool) {
-			if string(t.Fields[i]) == "-1" {
-				return 0, false
+			if f := t.Fields[i]; f[0] == '-' {
+				if n, err := reader.Number(string(f)); err == nil && n == -1 {
+					return 0, false
+				}
 			}
 			return r.number(what, t.Fields[i], most), true
 		}
-		id, ok := reader.Digits(t.Fields[0])
-		if !ok {
-			r.fail("job number", t.Fields[0], errors.New("not a number"))
-		}
+		id := int64(r.number("job number", t.Fields[0], most))
 		submit, _ := number(1, "submit time", 9e9) // after some beginning, or 1970
 		run, ran := number(3, "run time", reader.MaxTime.Seconds())
 		status, ended := number(10, "status", 5)
@@ -126,11 +127,11 @@ func (x *archiver) readSWF() {
 			var tenant int32
 			kind := []byte("job")
 			if user > 0 {
-				kind = append([]byte("user"), t.Fields[11]...)
+				kind = strconv.AppendInt([]byte("user"), int64(user), 10)
 				tenant = x.text(kind)
 			}
 			if program > 0 {
-				kind = append(append(kind, "-program"...), t.Fields[13]...)
+				kind = strconv.AppendInt(append(kind, "-program"...), int64(program), 10)
 			}
 			row.kind = x.text(kind)
 			x.add(id, seconds(submit), tenant, row, t)
@@ -157,18 +158,21 @@ func (x *archiver) add(id int64, at time.Duration, tenant int32, row archivedTas
 func (x *archiver) readSacct() {
 	x.single, x.task = true, "job"
 	t := reader.NewTable(x.in, '|', &x.faults)
-	if !t.Next() || !t.Header("JobID", "Submit|Eligible|Start", "Elapsed|ElapsedRaw|End", "AllocCPUS|ReqCPUS|NCPUS") {
+	if !t.Next() || !t.Header("JobID|JobIDRaw", "Submit|Eligible|Start", "Elapsed|ElapsedRaw|End",
+		"AllocCPUS|ReqCPUS|NCPUS") {
 		return
 	}
-	columns := len(t.Fields)
+	columns, asked := len(t.Fields), false // memory, for the job whose steps follow
 	for t.Next() {
 		if !t.Whole(columns, x.opt.Repair) {
 			continue
 		}
-		whole, _, step := bytes.Cut(t.Field("jobid"), []byte("."))
+		whole, _, step := bytes.Cut(t.Field("jobid|jobidraw"), []byte("."))
 		id := x.key(whole, "")
 		if step {
-			x.stepMemory(id, t)
+			if !asked {
+				x.stepMemory(id, t)
+			}
 			continue
 		}
 		s := &sacctRow{archiveRow: archiveRow{x: x, t: t, is: "job"}}
@@ -178,7 +182,10 @@ func (x *archiver) readSacct() {
 		if row.cores == 0 {
 			row.cores = float32(s.field("reqcpus", reader.MaxCores))
 		}
-		row.memory = s.memory(float64(row.cores))
+		row.memory = s.memory("reqmem", float64(row.cores))
+		if asked = row.memory > 0; !asked {
+			row.memory = s.memory("maxrss", 1)
+		}
 		switch {
 		case s.bad:
 		case len(whole) == 0:
@@ -197,14 +204,14 @@ func (x *archiver) readSacct() {
 	}
 }
 
-// stepMemory raises the memory of a job whose user asked for none to that of its step.
+// stepMemory raises the memory of a job to that of its step.
 func (x *archiver) stepMemory(id int64, t *reader.Table) {
 	k, ok := x.of[id]
-	n, err := slurmBytes(t.Field("maxrss"), 0)
+	n, err := slurmBytes(t.Field("maxrss"), 1, 1)
 	if !ok || err != nil || int(k) >= len(x.rows) {
 		return // a step of a job that was left out
 	}
-	if row := &x.rows[k]; n > row.memory && len(t.Field("reqmem")) == 0 {
+	if row := &x.rows[k]; n > row.memory {
 		row.memory = n
 	}
 }
@@ -306,33 +313,27 @@ func slurmTime(field []byte) (time.Duration, error) {
 	return seconds(sum), nil
 }
 
-// memory is what the job asked for, or else used.
-func (s *sacctRow) memory(cores float64) int64 {
-	for _, name := range []string{"reqmem", "maxrss"} {
-		field := s.t.Field(name)
-		n, err := slurmBytes(field, cores)
-		if err != nil {
-			s.fail(name, field, err)
-		}
-		if n > 0 {
-			return n
-		}
+// memory reads an amount of memory, 0 if it is not known.
+func (s *sacctRow) memory(name string, cores float64) int64 {
+	field := s.t.Field(name)
+	n, err := slurmBytes(field, cores, s.field("nnodes|allocnodes", reader.MaxCores))
+	if err != nil {
+		s.fail(name, field, err)
 	}
-	return 0
+	return n
 }
 
-// slurmBytes reads an amount in units of 1024, as of 4000M, 4Gn of a node and 2Gc of each core.
-func slurmBytes(field []byte, cores float64) (int64, error) {
+// slurmBytes reads an amount in units of 1024, as of 4000M, 4Gn of each node and 2Gc of each core.
+func slurmBytes(field []byte, cores, nodes float64) (int64, error) {
 	if len(field) == 0 {
 		return 0, nil
 	}
-	times := 1.0
-	switch field[len(field)-1] {
+	times, last := 1.0, len(field)-1
+	switch field[last] {
 	case 'c':
-		times = max(1, cores)
-		fallthrough
+		times, field = max(1, cores), field[:last]
 	case 'n':
-		field = field[:len(field)-1]
+		times, field = max(1, nodes), field[:last]
 	}
 	n, err := reader.BinaryBytes(string(field), 1)
 	if err == nil && (n < 0 || float64(n)*times > float64(reader.MaxBytes)) {

@@ -289,7 +289,7 @@ func (x *archiver) wtaTask(r wtaRow) {
 		wrong = fmt.Sprintf("runs for %d ms, or is submitted at %d ms: beyond 100 years", r.runtime, r.submit)
 	case math.IsNaN(r.cores) || r.cores > reader.MaxCores:
 		wrong = fmt.Sprintf("asks for %g cores: above the bound of %d", r.cores, reader.MaxCores)
-	case x.tasks[r.id] != 0:
+	case x.tasks[wtaID{r.workflow, r.id}] != 0:
 		wrong = "is there twice"
 	}
 	if wrong != "" {
@@ -311,23 +311,23 @@ func (x *archiver) wtaTask(r wtaRow) {
 	job, _ := x.job(r.workflow, time.Duration(r.submit)*time.Millisecond, tenant, 0)
 	x.keep(jobKept+edgeKept*len(r.parents), 0)
 	if x.tasks == nil {
-		x.tasks = map[int64]int32{}
+		x.tasks = map[wtaID]int32{}
 	}
 	x.row(archivedTask{id: int64(len(x.rows)), run: time.Duration(r.runtime) * time.Millisecond,
 		cores: float32(max(0, r.cores)), kind: x.text(r.kind), job: job, instances: 1}, 0)
-	x.tasks[r.id] = int32(len(x.rows))
+	x.tasks[wtaID{r.workflow, r.id}] = int32(len(x.rows))
 	x.parents = append(x.parents, r.parents)
 }
 
-// wtaPlace is where a task is, by the order of the file: its workflow, and its place in that.
-type wtaPlace struct{ job, place int32 }
+// wtaID is a task: some traces number them in each workflow anew.
+type wtaID struct{ workflow, task int64 }
 
 // wtaLinks resolves the parents of tasks, which come in any order.
 func (x *archiver) wtaLinks() {
-	x.places = make([]wtaPlace, len(x.rows))
+	x.places = make([]int32, len(x.rows))
 	x.eachJob(func(from, to int) {
 		for i := from; i < to; i++ {
-			x.places[x.rows[i].id] = wtaPlace{x.rows[i].job, int32(i - from)}
+			x.places[x.rows[i].id] = int32(i - from)
 		}
 	})
 	x.eachJob(func(from, to int) {
@@ -347,12 +347,12 @@ func (x *archiver) wtaLinks() {
 func (x *archiver) wtaParents(row *archivedTask, place int32) (back bool) {
 	begin := len(x.edges)
 	for _, id := range x.parents[row.id] {
-		p := x.tasks[id] - 1
-		if p < 0 || x.places[p].job != row.job {
+		p := x.tasks[wtaID{x.jobs[row.job].id, id}] - 1
+		if p < 0 {
 			x.leave("dependencies on tasks that the workflow does not have")
-		} else if x.places[p].place != place {
-			x.edges = append(x.edges, x.places[p].place)
-			back = back || x.places[p].place > place
+		} else if x.places[p] != place {
+			x.edges = append(x.edges, x.places[p])
+			back = back || x.places[p] > place
 		}
 	}
 	slices.Sort(x.edges[begin:])

@@ -328,7 +328,8 @@ func (b *builder) readDOT() {
 			return
 		}
 		t := &b.wf.Tasks[i]
-		if label := attrs["label"]; label != "" && !strings.ContainsAny(label, "\n<\\") && len(label) < 200 {
+		label, _, _ := strings.Cut(attrs["label"], `\n`)
+		if label != "" && !strings.ContainsAny(label, "\n<\\") && len(label) < 200 {
 			t.Name, t.Kind = label, b.same(kindOf(label))
 		}
 		for _, key := range []string{"runtime", "duration"} {

@@ -45,6 +45,8 @@ func TestDOTIsAWorkflow(t *testing.T) {
 `, ""},
 		{`digraph{"a b"[runtime=1]"a b"->c->c;c->d;a->d}`,
 			"a b(a b 1s after []) c(c 0s after [0]) d(d 0s after [1 3]) a(a 0s after []) "},
+		{`digraph snakemake_dag { 0 [label="all"]; 1 [label="sort\nsample: A"]; 1 -> 0 }`,
+			"0(all 0s after [1]) 1(sort 0s after []) "},
 		{"digraph { a -> { b c } -> d }",
 			"b(b 0s after [2]) c(c 0s after [2]) a(a 0s after []) d(d 0s after [0 1]) "},
 	} {

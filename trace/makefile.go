@@ -283,46 +283,63 @@ func makeStem(pattern, name string) (string, bool) {
 	return name[len(before) : len(name)-len(after)], true
 }
 
-// find is the rule that makes a target, and what % stands for in it.
+// find is the rule that makes a target, and the text of % in it. Of patterns that match, one that needs no further
+// pattern comes first, and then the one with the shortest text.
 func (m *makefile) find(target string, depth int) (*makeRule, string) {
 	r := m.rules[target]
 	if r != nil && (r.has || m.phony[target]) {
 		return r, r.static
 	}
-	for _, p := range m.patterns {
-		for _, pattern := range p.targets {
-			stem, ok := makeStem(pattern, target)
-			if !ok || stem == "" || depth > 3 {
-				continue
+	for _, chained := range []bool{false, true} {
+		var best *makeRule
+		stem := ""
+		for _, p := range m.patterns {
+			for _, pattern := range p.targets {
+				if s, ok := makeStem(pattern, target); ok && s != "" && (best == nil || len(s) < len(stem)) &&
+					m.applies(p, s, depth, chained) {
+					best, stem = p, s
+				}
 			}
-			if m.tries--; m.tries < 0 {
-				m.b.faults.Fail("bound", p.line, "", "its patterns lead to each other in too many ways")
-				panic(stop{})
-			}
-			made := !slices.ContainsFunc(p.needs, func(need string) bool {
-				need = strings.TrimPrefix(strings.Replace(need, "%", stem, 1), makeOrder)
-				if m.rules[need] != nil || m.exists(need) {
-					return false
-				}
-				other, _ := m.find(need, depth+1)
-				return other == nil
-			})
-			if made {
-				whole := &makeRule{line: p.line, needs: []string{}, recipe: p.recipe, has: true, grouping: true}
-				for _, t := range p.targets {
-					whole.targets = append(whole.targets, strings.Replace(t, "%", stem, 1))
-				}
-				for _, need := range p.needs {
-					whole.needs = append(whole.needs, strings.Replace(need, "%", stem, 1))
-				}
-				if r != nil {
-					whole.needs = append(whole.needs, r.needs...)
-				}
-				return whole, stem
-			}
+		}
+		if best != nil {
+			return best.of(stem, r), stem
 		}
 	}
 	return r, ""
+}
+
+// applies reports whether all that a pattern needs is there, or has a rule; chained, also by further patterns.
+func (m *makefile) applies(p *makeRule, stem string, depth int, chained bool) bool {
+	if m.tries--; m.tries < 0 {
+		m.b.faults.Fail("bound", p.line, "", "its patterns lead to each other in too many ways")
+		panic(stop{})
+	}
+	return !slices.ContainsFunc(p.needs, func(need string) bool {
+		need = strings.TrimPrefix(strings.Replace(need, "%", stem, 1), makeOrder)
+		if m.rules[need] != nil || m.exists(need) {
+			return false
+		}
+		if !chained || depth > 2 {
+			return true
+		}
+		other, _ := m.find(need, depth+1)
+		return other == nil
+	})
+}
+
+// of is the rule that a pattern gives for a stem; known has further needs of its target.
+func (p *makeRule) of(stem string, known *makeRule) *makeRule {
+	whole := &makeRule{line: p.line, needs: []string{}, recipe: p.recipe, has: true, grouping: true}
+	for _, t := range p.targets {
+		whole.targets = append(whole.targets, strings.Replace(t, "%", stem, 1))
+	}
+	for _, need := range p.needs {
+		whole.needs = append(whole.needs, strings.Replace(need, "%", stem, 1))
+	}
+	if known != nil {
+		whole.needs = append(whole.needs, known.needs...)
+	}
+	return whole
 }
 
 // exists reports whether a file lies beside the Makefile.

@@ -101,6 +101,17 @@ func TestAPlainMakefileIsAWorkflow(t *testing.T) {
 	}
 }
 
+// Where several patterns match, the same one counts as in Make.
+func TestTheClosestPatternMakesATarget(t *testing.T) {
+	const text = "all: lib/a.out b.out\n%.out: %.in\n\techo general $* >$@\nlib/%.out: lib/%.in\n\techo lib $* >$@\n" +
+		"%.out: %.mid\n\techo by mid >$@\n%.mid: %.raw\n\techo mid >$@\n%.out: %.txt\n\techo text >$@\n"
+	_, shown, faults := made(t, text, "lib/a.in", "b.raw", "b.txt")
+	if want := "lib/a.out after []: echo lib a >lib/a.out\nb.out after []: echo text >b.out\n"; shown != want ||
+		faults != "[]" {
+		t.Errorf("got\n%swant\n%s%s", shown, want, faults)
+	}
+}
+
 // A Makefile chooses its goal and its shell.
 func TestSettingsOfMakefiles(t *testing.T) {
 	for _, c := range []struct{ text, want string }{

@@ -120,6 +120,11 @@ func program(as string) {
 			fmt.Printf("{\"order\":%s,\"place\":\"earliest-finish\"}\n", order)
 		case "late":
 			time.Sleep(time.Hour)
+		case "again": // once, after the answer
+			fmt.Println(`{}`)
+			if m.Whole {
+				fmt.Println(`{}`)
+			}
 		case "leaves":
 			fmt.Fprintln(os.Stderr, "I have\x1b no idea")
 			os.Exit(3)
@@ -238,6 +243,21 @@ func TestWhatProgramsSayWrongly(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A line too much is no answer to a later message, also if it comes by itself.
+func TestALineTooMuchEndsTheRun(t *testing.T) {
+	b := plannertest.New(t, spec(t, "again"), "nodes 1\nW a=3")
+	b.Arrive()
+	for range 1000 {
+		if _, err := b.Planner.Plan(t.Context(), 0); err != nil {
+			if !strings.Contains(err.Error(), "more than one line") {
+				t.Error(err)
+			}
+			return
+		}
+	}
+	t.Error("the program is one answer ahead, and nobody noticed")
 }
 
 func TestSpecsAreChecked(t *testing.T) {

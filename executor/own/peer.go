@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gantry/trace/shown"
 )
 
@@ -34,6 +36,7 @@ var Say = func(line string) { fmt.Fprintln(os.Stderr, line) }
 // wire is an end of a pipe or of a socket.
 type wire interface {
 	io.ReadWriteCloser
+	syscall.Conn
 	SetReadDeadline(time.Time) error
 	SetWriteDeadline(time.Time) error
 }
@@ -102,9 +105,22 @@ func (p *peer) end() {
 	p.from.Close()
 }
 
+// speaks reports whether the program has said something that nobody has read. At its end alone it has not.
+func (p *peer) speaks() bool {
+	said := p.read.Buffered() > 0
+	if raw, err := p.from.SyscallConn(); err == nil && !said {
+		_ = raw.Control(func(fd uintptr) {
+			poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+			_, _ = unix.Poll(poll, 0)
+			said = poll[0].Revents&(unix.POLLIN|unix.POLLHUP) == unix.POLLIN
+		})
+	}
+	return said
+}
+
 // ask sends a message and reads the answer.
 func (p *Policy) ask(ctx context.Context, message, into any) error {
-	if p.peer.read.Buffered() > 0 {
+	if p.peer.speaks() {
 		return errors.New("it has said more than one line to a message")
 	}
 	limit := time.Now().Add(p.timeout)

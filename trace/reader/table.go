@@ -99,7 +99,8 @@ func (t *Table) Header(needed ...string) bool {
 	}
 	for _, names := range needed {
 		if t.has(names) < 0 {
-			t.faults.Fail("missing-column", t.Line, "", "there is no column %s", strings.ReplaceAll(names, "|", " or "))
+			t.faults.Fail("missing-column", t.Line, "", "there is no column %s: write the table with it",
+				strings.ReplaceAll(names, "|", " or "))
 			t.faults.ended = true
 			return false
 		}
