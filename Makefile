@@ -28,7 +28,7 @@ PACKAGES ?= 3
 ALONE := . ./cmd/gantry/debian ./planner/... ./trace ./trace/generate ./trace/jx ./trace/scenario ./trace/shown \
 	./trace/spelling ./cmd/internal/sbatch ./sqlite/report/columns \
 	./executor/experiment/metrics ./executor/sim/hostmodel ./executor/container/evidence \
-	./executor/sim ./executor/experiment/load ./executor/forecast ./sqlite/results ./sqlite/report ./sqlite/report/study ./sqlite/logtest
+	./executor/sim ./executor/experiment/load ./executor/forecast ./sqlite/report ./sqlite/report/results ./sqlite/report/study ./sqlite/logtest
 # Tests that drive programs, which they build without the race detector.
 DRIVERS := $$(go list ./scripts/... ./docs ./examples | grep -v scripts/lint)
 # The engine's goroutine waits for requests while time passes by itself, which it does in no test of its own: those of cmd and of runtimes

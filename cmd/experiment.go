@@ -21,7 +21,7 @@ import (
 	"gantry/cmd/internal/trial"
 	"gantry/executor/experiment"
 	"gantry/sqlite"
-	"gantry/sqlite/results"
+	"gantry/sqlite/report/results"
 	"gantry/trace/scenario"
 )
 

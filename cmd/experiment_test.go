@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"gantry/sqlite/results"
+	"gantry/sqlite/report/results"
 )
 
 var experimentFiles = map[string]string{

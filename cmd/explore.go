@@ -19,8 +19,8 @@ import (
 
 	"gantry/cmd/internal/exit"
 	"gantry/executor/experiment"
+	"gantry/sqlite/report/results"
 	"gantry/sqlite/report/study"
-	"gantry/sqlite/results"
 	"gantry/trace/scenario"
 )
 

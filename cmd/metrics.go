@@ -21,7 +21,7 @@ import (
 
 	tables "gantry/sqlite/report"
 	"gantry/sqlite/report/columns"
-	"gantry/sqlite/results"
+	"gantry/sqlite/report/results"
 )
 
 // measuredRun has the metrics of a run of the log and of its workflows.

@@ -14,8 +14,8 @@ import (
 	"gantry/cmd/internal/term"
 	"gantry/sqlite"
 	tables "gantry/sqlite/report"
+	"gantry/sqlite/report/results"
 	"gantry/sqlite/report/study"
-	"gantry/sqlite/results"
 	"gantry/trace"
 )
 

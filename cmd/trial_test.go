@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"gantry/sqlite/results"
+	"gantry/sqlite/report/results"
 )
 
 var trialFiles = map[string]string{

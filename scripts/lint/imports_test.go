@@ -125,7 +125,7 @@ const anybody = "trace/shown trace/spelling cgroup/thread"
 // libraries says which packages of gantry may import a library.
 var libraries = []layer{
 	{"github.com/docker/docker/**", "executor/container/docker", "one package has a Docker client"},
-	{"github.com/mattn/go-sqlite3", "sqlite sqlite/results", "only the log and results have a database driver"},
+	{"github.com/mattn/go-sqlite3", "sqlite sqlite/report/results", "only the log and results have a database driver"},
 	{"github.com/urfave/cli/**", "cmd", "only the command has a flag library"},
 	{"github.com/containerd/cgroups/**", "cgroup", "one package talks to the kernel's control groups"},
 }

@@ -19,7 +19,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"gantry/executor/experiment/metrics"
-	"gantry/sqlite/results"
+	"gantry/sqlite/report/results"
 )
 
 // Chart is a figure that a page asks for: panels of one kind, with words and units on their axes.

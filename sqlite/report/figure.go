@@ -12,7 +12,7 @@ import (
 
 	"gantry/executor/experiment"
 	"gantry/executor/experiment/metrics"
-	"gantry/sqlite/results"
+	"gantry/sqlite/report/results"
 )
 
 // painter draws figures until one has failed.

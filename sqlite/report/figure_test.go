@@ -9,7 +9,7 @@ import (
 
 	"gantry/executor/experiment"
 	"gantry/sqlite/report"
-	"gantry/sqlite/results"
+	"gantry/sqlite/report/results"
 )
 
 // vary has a cell of two repetitions for each value of a parameter, under two policies.

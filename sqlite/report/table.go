@@ -14,7 +14,7 @@ import (
 	"gantry/executor/experiment"
 	"gantry/executor/experiment/metrics"
 	"gantry/sqlite/report/columns"
-	"gantry/sqlite/results"
+	"gantry/sqlite/report/results"
 	"gantry/trace/shown"
 )
 

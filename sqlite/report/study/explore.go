@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"gantry/sqlite/results"
+	"gantry/sqlite/report/results"
 )
 
 // Trial is a reading that was tried: what it holds of the statements of a study, one by one.

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"gantry/sqlite/report"
-	"gantry/sqlite/results"
+	"gantry/sqlite/report/results"
 )
 
 // OutputError means that figures cannot be written.

@@ -14,7 +14,7 @@ import (
 	"gantry/executor/experiment"
 	"gantry/executor/experiment/metrics"
 	"gantry/sqlite/report"
-	"gantry/sqlite/results"
+	"gantry/sqlite/report/results"
 )
 
 // Verdict is the verdict of results on a statement of the paper. Of several checks the worst counts, in this order.

@@ -24,7 +24,7 @@ import (
 	"gantry/executor/experiment"
 	"gantry/executor/experiment/metrics"
 	"gantry/sqlite/report"
-	"gantry/sqlite/results"
+	"gantry/sqlite/report/results"
 )
 
 //go:embed page.css

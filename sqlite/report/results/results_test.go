@@ -22,7 +22,7 @@ import (
 	"gantry/executor/experiment/metrics"
 	"gantry/planner/unit"
 	"gantry/sqlite/report"
-	"gantry/sqlite/results"
+	"gantry/sqlite/report/results"
 	"gantry/trace/scenario"
 )
 
@@ -509,7 +509,7 @@ func TestIntervalsAreInTheFile(t *testing.T) {
 
 // FORMAT.md documents each table, view and column, which columns may be NULL, and a query that runs.
 func TestFormatDocumentsResults(t *testing.T) {
-	format, err := os.ReadFile("../FORMAT.md")
+	format, err := os.ReadFile("../../FORMAT.md")
 	if err != nil {
 		t.Fatal(err)
 	}
