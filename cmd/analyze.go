@@ -1,13 +1,13 @@
 package cmd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -17,17 +17,16 @@ import (
 	"gantry/executor"
 	"gantry/executor/container/stage"
 	"gantry/sqlite"
-	"gantry/sqlite/report/columns"
 	"gantry/trace/shown"
 )
 
 // analysis is the output about the failures of a run.
 type analysis struct {
-	Run    string            `json:"run"`
-	State  sqlite.State      `json:"state"`
-	Tasks  sqlite.WorkCounts `json:"tasks"`
-	First  *firstFailure     `json:"first_failure"` // nil: none
-	Others []sqlite.Failure  `json:"other_failures"`
+	Run    string           `json:"run"`
+	State  sqlite.State     `json:"state"`
+	Tasks  workCounts       `json:"tasks"`
+	First  *firstFailure    `json:"first_failure"` // nil: none
+	Others []sqlite.Failure `json:"other_failures"`
 }
 
 type firstFailure struct {
@@ -48,7 +47,7 @@ func analyze(c *cli.Context) error {
 }
 
 func analyzeRun(c *cli.Context, db *sqlite.DB) error {
-	stats, err := db.Statistics(c.Context, c.Args().First())
+	stats, err := statisticsOf(c.Context, db, c.Args().First())
 	if err != nil {
 		return err
 	}
@@ -80,7 +79,7 @@ func firstOf(c *cli.Context, db *sqlite.DB, run string, f sqlite.Failure) (*firs
 		return nil, err
 	}
 	first.Command, first.program, first.label = life.Command, programText(life), life.Label
-	if first.Blocked, err = db.Blocked(c.Context, run, life.ID); err != nil {
+	if first.Blocked, err = blockedBy(c.Context, db, life); err != nil {
 		return nil, session.LogError(err)
 	}
 	last := life.Last()
@@ -106,6 +105,19 @@ func firstOf(c *cli.Context, db *sqlite.DB, run string, f sqlite.Failure) (*firs
 		first.Repeat = "echo 'sh .command.sh' | " + executor.Quote(words)
 	}
 	return first, nil
+}
+
+// blockedBy lists the tasks that depend on a task, directly or not, and are not done, in the order of their numbers.
+func blockedBy(ctx context.Context, db *sqlite.DB, l *sqlite.Life) ([]string, error) {
+	return sqlite.RowsOf[string](ctx, db, `WITH RECURSIVE of(run, child, parent) AS MATERIALIZED (
+			SELECT o.run, o.task, e.parent FROM runs r JOIN tasks t ON t.run = r.id AND t.task = ?2
+			JOIN tasks o ON o.run = t.run AND o.workflow = t.workflow
+			JOIN edges e ON e.run = o.run AND e.child = o.task WHERE r.name = ?1),
+		below(run, task) AS (SELECT run, child FROM of WHERE parent = ?2 UNION SELECT of.run, of.child FROM below b
+			JOIN of ON of.parent = b.task)
+		SELECT w.name || '/' || t.name FROM below b JOIN tasks t ON t.run = b.run AND t.task = b.task
+		JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow WHERE t.state <> 'done' ORDER BY t.task`,
+		l.Run, l.ID)
 }
 
 // mostNamed bounds the tasks and failures that a text names; JSON has all.
@@ -168,59 +180,4 @@ func (a *analysis) print(w io.Writer) {
 			fmt.Fprintf(w, "  and %d more: gantry analyze --json %s\n", n-mostNamed, a.Run)
 		}
 	}
-}
-
-func statistics(c *cli.Context, db *sqlite.DB) error {
-	names := c.Args().Slice()
-	if len(names) == 0 {
-		names = []string{""}
-	}
-	var all []*sqlite.Statistics
-	for _, name := range names {
-		s, err := db.Statistics(c.Context, name)
-		if err != nil {
-			return err
-		}
-		all = append(all, s)
-	}
-	if asJSON(c, all) {
-		return nil
-	}
-	for i, s := range all {
-		if i > 0 {
-			fmt.Fprintln(c.App.Writer)
-		}
-		printStatistics(c.App.Writer, s)
-	}
-	return nil
-}
-
-func printStatistics(w io.Writer, s *sqlite.Statistics) {
-	fmt.Fprintf(w, "%s: %s\n\n", s.Run, s.State)
-	t := columns.New(w, "TYPE|-SUCCEEDED|-FAILED|-INCOMPLETE|-TOTAL|-RETRIES|-TOTAL+RETRIES")
-	for _, row := range []struct {
-		name string
-		of   sqlite.WorkCounts
-	}{{"Tasks", s.Tasks}, {"Jobs", s.Jobs}, {"Workflows", s.Workflows}} {
-		t.Row(row.name, row.of.Succeeded, row.of.Failed, row.of.Incomplete, row.of.Total, row.of.Retries,
-			row.of.Total+row.of.Retries)
-	}
-	t.End()
-	for _, row := range []struct {
-		name string
-		of   *sqlite.Span
-	}{{"Workflow wall time", s.WallTime}, {"Cumulative job wall time", &s.JobTime},
-		{"Cumulative job wall time, submit side", &s.SubmitTime}, {"Cumulative job badput wall time", &s.Badput},
-		{"Cumulative job badput wall time, submit side", &s.SubmitBadput}} {
-		fmt.Fprintf(w, "  %-44s  %s\n", row.name, term.Span(row.of))
-	}
-	if len(s.Transformations) > 0 {
-		fmt.Fprintln(w, "\nSeconds by transformation:")
-	}
-	seconds := func(s sqlite.Span) string { return fmt.Sprintf("%.3f", time.Duration(s).Seconds()) }
-	columns.List(w, s.Transformations, 0, "TRANSFORMATION|-COUNT|-SUCCEEDED|-FAILED|-MIN|-MAX|-MEAN|-TOTAL",
-		func(x sqlite.Transformation) []any {
-			return []any{x.Name, x.Count, x.Succeeded, x.Failed, seconds(x.Min), seconds(x.Max), seconds(x.Mean),
-				seconds(x.Total)}
-		})
 }

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,6 +58,18 @@ func TestStatisticsAreThoseOfTheLog(t *testing.T) {
 	empty := newLog(t, func(db *sqlite.DB) { logtest.New(t, db, logtest.Info("bare")) })
 	expect(t, exitOK, []string{"Tasks              0"}, "statistics", "--dir", empty)
 	expect(t, exitOK, []string{"No task failed."}, "analyze", "--dir", empty)
+}
+
+func TestTasksWithoutTimeAreNoJobs(t *testing.T) {
+	dir := t.TempDir()
+	expect(t, exitOK, nil, "simulate", "--dir", dir, fan(t))
+	text := strings.Join(strings.Fields(expect(t, exitOK, nil, "statistics", "--json", "--dir", dir)), "")
+	for name, n := range map[string]int{"tasks": 16, "jobs": 15} {
+		want := fmt.Sprintf(`"%s":{"succeeded":%d,"failed":0,"incomplete":0,"total":%[2]d,"retries":0}`, name, n)
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
 }
 
 func TestAnalyzeNamesTheFirstFailureAndWhatItBlocked(t *testing.T) {

@@ -327,9 +327,9 @@ func (db *DB) wrap(doing string, err error) error {
 	return fmt.Errorf("%s log %s: %w%s", doing, db.path, err, faults[code].advice)
 }
 
-// find returns the id and name of a run: by name, by a prefix that only one has, or the latest if name is "". of is to
+// Find returns the number and name of a run: by name, by a prefix that only one has, or the latest if name is "". of is to
 // be asked about it.
-func (db *DB) find(ctx context.Context, name string) (id int64, found string, _ error) {
+func (db *DB) Find(ctx context.Context, name string) (id int64, found string, _ error) {
 	if of, ok := db.aliases[name]; ok {
 		name = of
 	}

@@ -59,7 +59,7 @@ func (db *DB) growth(ctx context.Context, run int64, w planner.WorkflowID, first
 // given tasks, in their order, and the numbers of their tasks. Files that other tasks wrote are from outside.
 func (db *DB) Rest(ctx context.Context, run string, w planner.WorkflowID, tasks []planner.TaskID) (
 	*executor.Submission, []planner.TaskID, error) {
-	id, _, err := db.find(ctx, run)
+	id, _, err := db.Find(ctx, run)
 	if err != nil {
 		return nil, nil, err
 	}

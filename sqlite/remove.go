@@ -64,7 +64,7 @@ func (db *DB) shrink() error {
 
 // whole finds a run by its whole name.
 func (db *DB) whole(ctx context.Context, run string) (id int64, err error) {
-	id, name, err := db.find(ctx, run)
+	id, name, err := db.Find(ctx, run)
 	if err == nil && name != run {
 		err = &UnknownRunError{Name: run, Known: []string{name}}
 	}

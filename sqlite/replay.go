@@ -248,7 +248,7 @@ func (db *DB) Flows(ctx context.Context, run string) ([]Flow, error) {
 
 // Admission is a workflow of a run as it was admitted. The run is given as in Summary.
 func (db *DB) Admission(ctx context.Context, run string, w planner.WorkflowID) (*executor.Admission, error) {
-	id, _, err := db.find(ctx, run)
+	id, _, err := db.Find(ctx, run)
 	if err != nil {
 		return nil, err
 	}

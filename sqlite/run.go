@@ -158,7 +158,7 @@ func (db *DB) newRun(id int64, info RunInfo) *Run {
 
 // runInfo reads the RunInfo that CreateRun wrote.
 func (db *DB) runInfo(ctx context.Context, name string) (int64, RunInfo, error) {
-	id, found, err := db.find(ctx, name)
+	id, found, err := db.Find(ctx, name)
 	if err != nil {
 		return 0, RunInfo{}, err
 	}

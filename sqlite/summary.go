@@ -388,7 +388,7 @@ type reading struct {
 // ask begins to ask about a run, given as in Summary.
 func (db *DB) ask(ctx context.Context, run string) (r *reading, name string) {
 	r = &reading{ctx: ctx, db: db}
-	r.run, name, r.err = db.find(ctx, run)
+	r.run, name, r.err = db.Find(ctx, run)
 	return r, name
 }
 

@@ -259,7 +259,7 @@ const attemptsOf = `SELECT attempt FROM tasks WHERE run = ?1 AND task IN (` + fo
 // Task returns the life of a task of a run. The run is given as in Summary, the task by name, by WORKFLOW/NAME, or by
 // #ID.
 func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
-	id, name, err := db.find(ctx, run)
+	id, name, err := db.Find(ctx, run)
 	if err != nil {
 		return nil, err
 	}
@@ -411,7 +411,7 @@ type TaskRow struct {
 
 // Tasks calls each with all tasks of a run, in the order of their ids.
 func (db *DB) Tasks(ctx context.Context, run string, each func(TaskRow) error) error {
-	_, name, err := db.find(ctx, run)
+	_, name, err := db.Find(ctx, run)
 	if err != nil {
 		return err
 	}
