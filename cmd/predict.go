@@ -258,7 +258,7 @@ func storeModel(c *cli.Context, m *sqlite.TrainedModel) error {
 
 // trainingRuns reads the runs of the logs that go together: by time, on the runtime and at the scales of the latest
 // run.
-func trainingRuns(c *cli.Context) ([]sqlite.TrainingRun, map[string]int, error) {
+func trainingRuns(c *cli.Context) ([]trainingRun, map[string]int, error) {
 	all, err := candidates(c)
 	if err != nil {
 		return nil, nil, err
@@ -267,16 +267,16 @@ func trainingRuns(c *cli.Context) ([]sqlite.TrainingRun, map[string]int, error) 
 		of := slices.Clone(all)
 		all = nil
 		for _, name := range small {
-			i := slices.IndexFunc(of, func(r sqlite.TrainingRun) bool { return r.Name == name })
+			i := slices.IndexFunc(of, func(r trainingRun) bool { return r.Name == name })
 			if i < 0 {
 				return nil, nil, exit.Inputf("--small %s: the log has no such run with attempts", name)
 			}
 			all = append(all, of[i])
 		}
 	}
-	slices.SortStableFunc(all, func(a, b sqlite.TrainingRun) int { return a.Started.Compare(b.Started) })
+	slices.SortStableFunc(all, func(a, b trainingRun) int { return a.Started.Compare(b.Started) })
 	left := map[string]int{}
-	var kept []sqlite.TrainingRun
+	var kept []trainingRun
 	for i := len(all) - 1; i >= 0; i-- {
 		r := all[i]
 		if len(kept) > 0 && (r.Runtime != kept[0].Runtime || r.TimeScale != kept[0].TimeScale ||
@@ -304,8 +304,8 @@ func trainingRuns(c *cli.Context) ([]sqlite.TrainingRun, map[string]int, error) 
 }
 
 // candidates reads all runs of the logs, and the traces.
-func candidates(c *cli.Context) ([]sqlite.TrainingRun, error) {
-	var all []sqlite.TrainingRun
+func candidates(c *cli.Context) ([]trainingRun, error) {
+	var all []trainingRun
 	traces := c.StringSlice("trace")
 	for i, path := range append([]string{filepath.Join(c.String("dir"), sqlite.FileName)}, c.StringSlice("log")...) {
 		if _, err := os.Stat(path); i == 0 && len(traces) > 0 && errors.Is(err, fs.ErrNotExist) {
@@ -333,8 +333,8 @@ func candidates(c *cli.Context) ([]sqlite.TrainingRun, error) {
 }
 
 // traceTraining takes what a trace, or a directory of them, measured as if it were a run: on nodes of speed 1.
-func traceTraining(path, runtime string) (run sqlite.TrainingRun, err error) {
-	run = sqlite.TrainingRun{Name: path, Runtime: runtime, TimeScale: 1, SizeScale: 1, LeftOut: map[string]int{}}
+func traceTraining(path, runtime string) (run trainingRun, err error) {
+	run = trainingRun{Name: path, Runtime: runtime, TimeScale: 1, SizeScale: 1, LeftOut: map[string]int{}}
 	files, _, err := trace.Find([]string{path})
 	for _, file := range files {
 		info, err := os.Stat(file)
@@ -349,7 +349,7 @@ func traceTraining(path, runtime string) (run sqlite.TrainingRun, err error) {
 	return run, trace.Plain(err)
 }
 
-func traceSamples(run *sqlite.TrainingRun, file string) error {
+func traceSamples(run *trainingRun, file string) error {
 	w, err := (&load.Loader{}).Trace(file)
 	if err != nil {
 		return err
@@ -357,7 +357,7 @@ func traceSamples(run *sqlite.TrainingRun, file string) error {
 	for i := range w.Tasks {
 		t := &w.Tasks[i]
 		if !t.Known.Has(trace.Runtime) || t.Runtime <= 0 {
-			run.LeftOut[sqlite.Timeless]++
+			run.LeftOut[timeless]++
 			continue
 		}
 		input := int64(0)
@@ -377,13 +377,13 @@ func traceSamples(run *sqlite.TrainingRun, file string) error {
 	return nil
 }
 
-func readTraining(ctx context.Context, path, runtime string) ([]sqlite.TrainingRun, error) {
+func readTraining(ctx context.Context, path, runtime string) ([]trainingRun, error) {
 	db, err := sqlite.Open(path, sqlite.ReadOnly)
 	if err != nil {
 		return nil, session.LogError(err)
 	}
 	defer db.Close()
-	runs, err := db.Training(ctx, runtime)
+	runs, err := trainingOf(ctx, db, runtime)
 	return runs, session.LogError(err)
 }
 
@@ -391,7 +391,7 @@ func readTraining(ctx context.Context, path, runtime string) ([]sqlite.TrainingR
 const mostSamples = 1000
 
 // samplesOf joins the samples of runs, of each kind at most the given number of latest ones; 0 is all.
-func samplesOf(runs []sqlite.TrainingRun, latest int) (out []predict.Sample) {
+func samplesOf(runs []trainingRun, latest int) (out []predict.Sample) {
 	left := map[string]int{}
 	for _, r := range slices.Backward(runs) {
 		for _, s := range slices.Backward(r.Samples) {

@@ -1,12 +1,9 @@
-package sqlite_test
+package cmd
 
 import (
 	"database/sql"
-	"encoding/json"
-	"errors"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +16,11 @@ import (
 
 func TestTrainingIsOfAttemptsThatEndedWell(t *testing.T) {
 	path := filepath.Join(t.TempDir(), sqlite.FileName)
-	db := open(t, path, sqlite.Durable)
+	db, err := sqlite.Open(path, sqlite.Durable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
 	logtest.Diamond(t, db, "diamond")
 	// Three at once, one of which is preempted and does the rest later; the fourth begins while two of them are under
 	// way.
@@ -47,7 +48,7 @@ func TestTrainingIsOfAttemptsThatEndedWell(t *testing.T) {
 		"diamond": {sample("split", 1000, 1, 0, 1, 1.5), sample("work", 1000, 1, 0, 2, 2.5), sample("work", 1000, 0.5,
 			0, 6, 3.5), sample("join", 5000, 1, 0, 4, 4.5)},
 	}
-	got, err := db.Training(t.Context(), "")
+	got, err := trainingOf(t.Context(), db, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,11 +56,11 @@ func TestTrainingIsOfAttemptsThatEndedWell(t *testing.T) {
 		t.Fatalf("runs, which are to be in the order of time: %+v", got)
 	}
 	for _, r := range got {
-		if !reflect.DeepEqual(r.Samples, want[r.Name]) || r.LeftOut[sqlite.Unsized] != 0 {
+		if !reflect.DeepEqual(r.Samples, want[r.Name]) || r.LeftOut[unsized] != 0 {
 			t.Errorf("%s: %+v\nwant %+v", r.Name, r.Samples, want[r.Name])
 		}
 	}
-	if docker, err := db.Training(t.Context(), "docker"); err != nil || len(docker) != 1 ||
+	if docker, err := trainingOf(t.Context(), db, "docker"); err != nil || len(docker) != 1 ||
 		docker[0].Name != "diamond" {
 		t.Errorf("on docker: %+v, %v", docker, err)
 	}
@@ -78,14 +79,14 @@ func TestTrainingIsOfAttemptsThatEndedWell(t *testing.T) {
 		UPDATE attempts SET cpu_throttled_ns = ran_ns / 2 WHERE run = 2 AND task = 2`); err != nil {
 		t.Fatal(err)
 	}
-	all, err := db.Training(t.Context(), "sim")
+	all, err := trainingOf(t.Context(), db, "sim")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := all[0]; len(r.Samples) != 2 || r.LeftOut[sqlite.Resized] != 1 || r.LeftOut[sqlite.Held] != 1 {
+	if r := all[0]; len(r.Samples) != 2 || r.LeftOut[resized] != 1 || r.LeftOut[heldBack] != 1 {
 		t.Errorf("with an input that grew and a limit that held one back: %d samples, %v", len(r.Samples), r.LeftOut)
 	}
-	docker, err := db.Training(t.Context(), "docker")
+	docker, err := trainingOf(t.Context(), db, "docker")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,56 +94,5 @@ func TestTrainingIsOfAttemptsThatEndedWell(t *testing.T) {
 		if (s.Declared == 0) != (s.Kind == "join") {
 			t.Errorf("a runtime that a rule filled in counts as declared, or others do not: %+v", s)
 		}
-	}
-}
-
-func TestModelsAreKeptWithTheirProvenance(t *testing.T) {
-	path := filepath.Join(t.TempDir(), sqlite.FileName)
-	db := open(t, path, sqlite.Durable)
-	logtest.Diamond(t, db, "diamond")
-	runs, err := db.Training(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	fits := predict.Fit(runs[0].Samples)
-	m := sqlite.TrainedModel{Name: "m", Method: predict.Auto, Created: time.Date(2026, 11, 22, 3, 0, 0, 5, time.UTC),
-		Gantry: "0.1", Runtime: "docker", TimeScale: 1,
-		SizeScale: 0.5, Runs: []string{"diamond"}, Samples: 4, HeldOut: []string{},
-		Scores: fits.Evaluate(runs[0].Samples), Model: fits.Model(predict.Auto)}
-	for version := 1; version <= 2; version++ {
-		if err := db.KeepModel(t.Context(), &m); err != nil || m.Version != version {
-			t.Fatalf("version %d: %d, %v", version, m.Version, err)
-		}
-	}
-	text := func(m *sqlite.TrainedModel) string {
-		b, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(b)
-	}
-	for _, name := range []string{"", "m", "m@2"} {
-		got, err := db.FindModel(t.Context(), name)
-		if err != nil || text(got) != text(&m) {
-			t.Errorf("%q: %+v, %v\nwant %s", name, got, err, text(&m))
-		}
-	}
-	if got, err := db.FindModel(t.Context(), "m@1"); err != nil || got.Version != 1 {
-		t.Errorf("m@1: %+v, %v", got, err)
-	}
-	all, err := db.Models(t.Context())
-	if err != nil || len(all) != 2 || all[0].Reference() != "m@2" || all[1].Reference() != "m@1" ||
-		all[0].Model != nil || len(all[0].Scores) != 6 {
-		t.Errorf("%+v, %v", all, err)
-	}
-	unknown := new(sqlite.UnknownModelError)
-	for _, name := range []string{"x", "m@3", "x@1"} {
-		if _, err := db.FindModel(t.Context(), name); !errors.As(err, &unknown) ||
-			!strings.Contains(err.Error(), "m@2, m@1") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if _, err := db.FindModel(t.Context(), "m@x"); err == nil || errors.As(err, &unknown) {
-		t.Errorf("m@x: %v", err)
 	}
 }
