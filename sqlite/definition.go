@@ -143,8 +143,17 @@ func pack(text []byte) ([]byte, error) {
 	return bytes.Clone(packed), nil
 }
 
-// unpack reverses pack, which may have left the text as it was. A packed text of more than most bytes is an error.
-func unpack(blob []byte, most int) ([]byte, error) {
+// UnpackedSize is how many bytes Unpack makes of a definition, as that itself claims.
+func UnpackedSize(blob []byte) int {
+	n := len(blob)
+	if n > 0 && blob[0] == s2Magic {
+		n, _ = s2.DecodedLen(blob[1:]) // Unpack refuses a wrong length
+	}
+	return n
+}
+
+// Unpack returns the JSON of a definition, which may be packed: a text of more than most bytes is an error then.
+func Unpack(blob []byte, most int) ([]byte, error) {
 	if len(blob) == 0 || blob[0] != s2Magic {
 		return blob, nil
 	}
@@ -164,7 +173,7 @@ func decodeAdmission(blob []byte) (_ *executor.Admission, err error) {
 			err = fmt.Errorf("its definition is damaged: %w", err)
 		}
 	}()
-	text, err := unpack(blob, largestDefinition)
+	text, err := Unpack(blob, largestDefinition)
 	if err != nil {
 		return nil, err
 	}

@@ -1,12 +1,10 @@
 package sqlite
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -15,7 +13,6 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/klauspost/compress/s2"
 
 	"gantry/executor"
 	"gantry/planner"
@@ -69,88 +66,22 @@ func EncodeSubmission(s *executor.Submission) ([]byte, error) {
 	return pack(text)
 }
 
-// Amount is how much JSON of clients is in memory. The rest is bounded by its bytes.
-type Amount struct {
-	Bytes    int
-	Objects  int // hundreds of bytes of memory each, and two of text
-	Elements int // lists, and texts in lists: 24 bytes of memory each, and two of text
-}
-
-// Most is the largest amount of one user's requests that are under way.
-var Most = Amount{Bytes: 576 << 20, Objects: 2 << 20, Elements: 16 << 20}
-
-// Plus is the sum of two amounts.
-func (a Amount) Plus(b Amount) Amount {
-	return Amount{a.Bytes + b.Bytes, a.Objects + b.Objects, a.Elements + b.Elements}
-}
-
-// Minus is the difference of two amounts.
-func (a Amount) Minus(b Amount) Amount { return a.Plus(Amount{-b.Bytes, -b.Objects, -b.Elements}) }
-
-// Within reports whether it is at most as much as b.
-func (a Amount) Within(b Amount) bool {
-	return a.Bytes <= b.Bytes && a.Objects <= b.Objects && a.Elements <= b.Elements
-}
-
-// AmountOf counts the objects and elements of a JSON text.
-func AmountOf(text []byte) (a Amount, err error) {
-	d := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowInvalidUTF8(true),
-		jsontext.AllowDuplicateNames(true))
-	for {
-		t, err := d.ReadToken()
-		if errors.Is(err, io.EOF) {
-			return a, nil
-		} else if err != nil {
-			return a, err
-		}
-		in, _ := d.StackIndex(d.StackDepth())
-		switch kind := t.Kind(); {
-		case kind == '{':
-			a.Objects++
-		case kind == '[', kind == '"' && in == '[':
-			a.Elements++
-		}
-	}
-}
-
-// DecodeSubmission reads the bytes of EncodeSubmission that a client sent. It calls take before it takes memory.
-// It does not judge the values: see CheckSubmission in package server.
-func DecodeSubmission(blob []byte, take func(Amount) error) (*executor.Submission, error) {
-	n := len(blob)
-	if n > 0 && blob[0] == s2Magic {
-		n, _ = s2.DecodedLen(blob[1:]) // unpack refuses a wrong length
-	}
-	if err := take(Amount{Bytes: n}); err != nil {
-		return nil, err
-	}
-	text, err := unpack(blob, n)
-	if err != nil {
-		return nil, err
-	}
-	amount, err := AmountOf(text)
-	if err == nil {
-		err = take(amount)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return readSubmission(text)
-}
-
 // Submission reads the definition of a submission that has not arrived.
 func (s *Submitted) Submission() (*executor.Submission, error) {
 	return decodeSubmission(s.Definition)
 }
 
 func decodeSubmission(blob []byte) (*executor.Submission, error) {
-	text, err := unpack(blob, math.MaxInt)
+	text, err := Unpack(blob, math.MaxInt)
 	if err != nil {
 		return nil, err
 	}
-	return readSubmission(text)
+	return DecodeSubmission(text)
 }
 
-func readSubmission(text []byte) (*executor.Submission, error) {
+// DecodeSubmission reads the JSON of EncodeSubmission, unpacked. It does not judge the values: see CheckSubmission in
+// package server.
+func DecodeSubmission(text []byte) (*executor.Submission, error) {
 	s := new(executor.Submission)
 	err := jsonv2.Unmarshal(text, s, submissionJSON, jsonv2.RejectUnknownMembers(true))
 	if err == nil && s.Workflow != nil {

@@ -12,9 +12,10 @@
 // Restore returns the rows that did not arrive. Each request has a random key: a repeated request is the same
 // submission.
 //
-// Clients read workflow files with the rights of their users, and send submissions as JSON. sqlite.DecodeSubmission and
-// CheckSubmission bound these like any hostile file; then the engine's own Admitter tries them. Limits of waiting tasks
-// and of the disk are checked here, when work is accepted. The draft checks limits of cores (planner/quota.go).
+// Clients read workflow files with the rights of their users, and send submissions as JSON. Bounds of the amount of
+// JSON (amount.go) and CheckSubmission take these as any hostile file; then the engine's own Admitter tries them.
+// Limits of waiting tasks and of the disk are checked here, when work is accepted. The draft checks limits of cores
+// (planner/quota.go).
 package server
 
 import (
@@ -95,7 +96,7 @@ type Server struct {
 	places    map[place]*entry // those that have arrived
 	waiters   map[int64]map[chan struct{}]bool
 	holders   map[string]int        // submissions that are not over, by the key of their secrets
-	underWay  map[int]sqlite.Amount // requests that hand in work, by user
+	underWay  map[int]amount        // requests that hand in work, by user
 	connected map[net.Conn]int      // users of connections
 	open      map[int]int           // connections, by user
 	reading   map[int]chan struct{} // a place for each log that is sent, by user
@@ -173,7 +174,7 @@ type Expectation struct{ Start, StartLow, StartHigh, End, Low, High planner.Time
 func New(cfg Config) *Server {
 	s := &Server{Config: cfg, entries: map[int64]*entry{}, places: map[place]*entry{},
 		waiters: map[int64]map[chan struct{}]bool{}, holders: map[string]int{}, tails: map[int]tails{},
-		underWay: map[int]sqlite.Amount{}, connected: map[net.Conn]int{}, open: map[int]int{},
+		underWay: map[int]amount{}, connected: map[net.Conn]int{}, open: map[int]int{},
 		reading: map[int]chan struct{}{}}
 	if s.Fault == nil {
 		s.Fault = func(string) {}
@@ -479,51 +480,24 @@ func invalidf(format string, args ...any) error {
 	return &api.Error{Code: api.Invalid, Message: fmt.Sprintf(format, args...)}
 }
 
-// taking returns a function that notes how much a request takes in memory, and refuses more than one user may have
-// under way. Done gives all of it back.
-func (s *Server) taking(by Peer) (take func(sqlite.Amount) error, done func()) {
-	var own sqlite.Amount
-	return func(a sqlite.Amount) error {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			own, s.underWay[by.UID] = own.Plus(a), s.underWay[by.UID].Plus(a)
-			bound := fmt.Sprintf("%d MiB, %d objects or %d texts and lists of JSON", sqlite.Most.Bytes>>20,
-				sqlite.Most.Objects, sqlite.Most.Elements)
-			switch {
-			case !own.Within(sqlite.Most):
-				return invalidf("one request may take %s at most: hand in less at once", bound)
-			case !s.underWay[by.UID].Within(sqlite.Most):
-				return &api.Error{Code: api.Full, Message: fmt.Sprintf("your requests under way may take %s at most "+
-					"in all: hand this one in again when the others are answered", bound)}
-			}
-			return nil
-		}, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if s.underWay[by.UID] = s.underWay[by.UID].Minus(own); s.underWay[by.UID] == (sqlite.Amount{}) {
-				delete(s.underWay, by.UID)
-			}
-		}
-}
-
 // readWork reads the body of a request that hands in work.
-func readWork(r *http.Request, take func(sqlite.Amount) error) (req api.Submit, err error) {
+func readWork(r *http.Request, take func(amount) error) (req api.Submit, err error) {
 	n := r.ContentLength
 	if n < 0 || n > api.MaxRequest {
 		n = api.MaxRequest
 	}
-	if err := take(sqlite.Amount{Bytes: int(n)}); err != nil {
+	if err := take(amount{bytes: int(n)}); err != nil {
 		return req, err
 	}
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
 		return req, invalidf("the request cannot be read: %v", err)
 	}
-	amount, err := sqlite.AmountOf(text)
+	a, err := amountOf(text)
 	if err != nil {
 		return req, invalidf("the request cannot be read: %v", err)
 	}
-	if err := take(amount); err != nil {
+	if err := take(a); err != nil {
 		return req, err
 	}
 	if err := json.Unmarshal(text, &req); err != nil {

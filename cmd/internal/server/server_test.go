@@ -94,9 +94,9 @@ func TestAServerThatHasEnded(t *testing.T) {
 
 // The requests of one user together take a bounded memory, whatever they claim, until they are answered.
 func TestWhatAUserHandsInAtOnceIsBounded(t *testing.T) {
-	most := sqlite.Most
-	t.Cleanup(func() { sqlite.Most = most })
-	sqlite.Most.Objects, sqlite.Most.Elements = most.Objects>>10, most.Elements>>10
+	most := mostAmount
+	t.Cleanup(func() { mostAmount = most })
+	mostAmount.objects, mostAmount.elements = most.objects>>10, most.elements>>10
 	list := []byte(`{"Name":"w","Workflow":{"Tasks":[{"ID":"a","Command":["x"` + strings.Repeat(`,""`, 9<<10) + `]}]}}`)
 	s, refused := New(Config{Platform: &planner.Platform{}}), new(api.Error)
 	hand := func(by Peer, n int) (done func(), err error) {

@@ -92,7 +92,7 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 }
 
 // itemsOf reads the submissions of a request, and refuses one that is wrong whatever the state of the run is.
-func (s *Server) itemsOf(req *api.Submit, by Peer, amount func(sqlite.Amount) error) (items []handed,
+func (s *Server) itemsOf(req *api.Submit, by Peer, room func(amount) error) (items []handed,
 	err error) {
 	n := len(req.Tasks) + len(req.Workflows)
 	switch {
@@ -107,7 +107,7 @@ func (s *Server) itemsOf(req *api.Submit, by Peer, amount func(sqlite.Amount) er
 			"at once", api.MaxTogether, n, req.AtMost)
 	}
 	take := func(h handed, name string, definition []byte) error {
-		if h.sub, err = sqlite.DecodeSubmission(definition, amount); err != nil {
+		if h.sub, err = submissionOf(definition, room); err != nil {
 			if refused := new(api.Error); errors.As(err, &refused) {
 				return err
 			}
@@ -118,7 +118,7 @@ func (s *Server) itemsOf(req *api.Submit, by Peer, amount func(sqlite.Amount) er
 		if err := s.checkItem(h, by); err != nil {
 			return err
 		}
-		return amount(sqlite.Amount{Objects: int(blocksOf(h.sub))})
+		return room(amount{objects: int(blocksOf(h.sub))})
 	}
 	for _, w := range req.Workflows {
 		if err := take(handed{more: options{Labels: w.Labels}}, w.Name, w.Definition); err != nil {
