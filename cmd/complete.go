@@ -206,14 +206,22 @@ func runNames(dir string) []entry {
 	return terms
 }
 
+// taskNames lists how the first thousand tasks of a run may be named: by their names in the trace if the run has one
+// workflow, else as WORKFLOW/NAME.
 func taskNames(dir, run string) []entry {
 	var terms []entry
 	withLog(dir, func(db *sqlite.DB) {
-		if names, err := db.TaskNames(context.Background(), run); err == nil {
-			for _, n := range names {
-				terms = append(terms, entry{name: n})
-			}
+		ctx := context.Background()
+		id, _, err := db.Find(ctx, run)
+		if err != nil {
+			return
 		}
+		_ = sqlite.EachRow(ctx, db, func(name *string) error {
+			terms = append(terms, entry{name: *name})
+			return nil
+		}, `SELECT iif((SELECT count(*) FROM workflows WHERE run = t.run AND state <> 'continued') = 1, t.name,
+			w.name || '/' || t.name) FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow
+			WHERE t.run = ? AND t.state <> 'continued' ORDER BY t.task LIMIT 1000`, id)
 	})
 	return terms
 }

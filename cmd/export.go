@@ -225,7 +225,8 @@ func (e *exporting) rocrate() error {
 
 // workflows are the names of those to export.
 func (e *exporting) workflows() ([]string, error) {
-	names, err := export.Workflows(e.c.Context, e.db, e.info.Name)
+	names, err := sqlite.RowsOf[string](e.c.Context, e.db, `SELECT w.name FROM runs r JOIN workflows w ON w.run = r.id
+		WHERE r.name = ? AND w.state <> 'continued' ORDER BY w.arrived_ns, w.workflow`, e.info.Name)
 	if err != nil {
 		return nil, session.LogError(err)
 	}

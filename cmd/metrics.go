@@ -28,7 +28,23 @@ import (
 type measuredRun struct {
 	info   sqlite.RunInfo
 	values []sqlite.Metric
-	flows  []sqlite.MeasuredWorkflow
+	flows  []measuredWorkflow
+}
+
+// measuredWorkflow is a workflow with its metrics. Nil is not reached or not defined.
+type measuredWorkflow struct {
+	Workflow string   `json:"workflow"`
+	Tasks    int      `json:"tasks"`
+	Counts   bool     `json:"counts"`
+	Arrived  float64  `json:"arrived_s"`
+	Due      *float64 `json:"due_s"`
+	Wait     *float64 `json:"wait_s"`
+	Makespan *float64 `json:"makespan_s"`
+	Response *float64 `json:"response_s"`
+	Work     float64  `json:"work_s"`
+	Critical float64  `json:"critical_path_s"`
+	Slowdown *float64 `json:"slowdown"`
+	SLR      *float64 `json:"slr"`
 }
 
 // metricsOf are the metrics of a run: those that were kept when it was over; while it continues, those of now.
@@ -39,7 +55,9 @@ func metricsOf(ctx context.Context, log *sqlite.DB, name string) (m measuredRun,
 	if m.values, err = log.Metrics(ctx, m.info.Name); err != nil {
 		return m, session.LogError(err)
 	}
-	if m.flows, err = log.WorkflowMetrics(ctx, m.info.Name); err != nil {
+	if m.flows, err = sqlite.RowsOf[measuredWorkflow](ctx, log, `SELECT workflow, tasks, counts, arrived_s, due_s,
+		wait_s, makespan_s, response_s, work_s, critical_path_s, slowdown, slr FROM v_slowdowns WHERE run = ?
+		ORDER BY arrived_s, position`, m.info.Name); err != nil {
 		return m, session.LogError(err)
 	}
 	if len(m.values) == 0 {
@@ -49,7 +67,7 @@ func metricsOf(ctx context.Context, log *sqlite.DB, name string) (m measuredRun,
 		}
 		m.values = session.RunMetrics(collector, window)
 		for _, w := range session.WorkflowMetrics(collector, window) {
-			m.flows = append(m.flows, measuredWorkflow(collector, &w))
+			m.flows = append(m.flows, measuredNow(collector, &w))
 		}
 	}
 	return m, nil
@@ -249,10 +267,10 @@ func printMetrics(to io.Writer, values []sqlite.Metric) {
 	})
 }
 
-// measuredWorkflow is a workflow of a run that is not over, as the log would show it.
-func measuredWorkflow(collector *metrics.Collector, m *sqlite.WorkflowMetrics) sqlite.MeasuredWorkflow {
+// measuredNow is a workflow of a run that is not over, as the log would show it.
+func measuredNow(collector *metrics.Collector, m *sqlite.WorkflowMetrics) measuredWorkflow {
 	w := &collector.Workflows()[m.Workflow]
-	out := sqlite.MeasuredWorkflow{Workflow: w.Name, Tasks: w.Tasks, Counts: m.Counts, Arrived: w.Arrived.Seconds(),
+	out := measuredWorkflow{Workflow: w.Name, Tasks: w.Tasks, Counts: m.Counts, Arrived: w.Arrived.Seconds(),
 		Work: w.Work.Seconds(), Critical: w.CriticalPath.Seconds()}
 	if w.Due != unit.Never {
 		out.Due = number(w.Due.Seconds())

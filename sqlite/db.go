@@ -327,8 +327,7 @@ func (db *DB) wrap(doing string, err error) error {
 	return fmt.Errorf("%s log %s: %w%s", doing, db.path, err, faults[code].advice)
 }
 
-// Find returns the number and name of a run: by name, by a prefix that only one has, or the latest if name is "". of is to
-// be asked about it.
+// Find returns the number and name of a run: by name, by a prefix that only one has, or the latest if name is "".
 func (db *DB) Find(ctx context.Context, name string) (id int64, found string, _ error) {
 	if of, ok := db.aliases[name]; ok {
 		name = of

@@ -54,26 +54,3 @@ func (db *DB) Metrics(ctx context.Context, run string) ([]Metric, error) {
 	return rowsOfRun[Metric](ctx, db, run, "SELECT name, coalesce(value, 'NaN') FROM run_metrics WHERE run = ? "+
 		"ORDER BY position")
 }
-
-// MeasuredWorkflow is a workflow with its metrics. Nil is not reached or not defined.
-type MeasuredWorkflow struct {
-	Workflow string   `json:"workflow"`
-	Tasks    int      `json:"tasks"`
-	Counts   bool     `json:"counts"`
-	Arrived  float64  `json:"arrived_s"`
-	Due      *float64 `json:"due_s"`
-	Wait     *float64 `json:"wait_s"`
-	Makespan *float64 `json:"makespan_s"`
-	Response *float64 `json:"response_s"`
-	Work     float64  `json:"work_s"`
-	Critical float64  `json:"critical_path_s"`
-	Slowdown *float64 `json:"slowdown"`
-	SLR      *float64 `json:"slr"`
-}
-
-// WorkflowMetrics returns the metrics that Measure kept of the workflows of a run, by arrival.
-func (db *DB) WorkflowMetrics(ctx context.Context, run string) ([]MeasuredWorkflow, error) {
-	return rowsOfRun[MeasuredWorkflow](ctx, db, run, `SELECT workflow, tasks, counts, arrived_s, due_s, wait_s,
-		makespan_s, response_s, work_s, critical_path_s, slowdown, slr FROM v_slowdowns
-		WHERE run = (SELECT name FROM runs WHERE id = ?) ORDER BY arrived_s, position`)
-}

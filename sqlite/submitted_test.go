@@ -33,7 +33,8 @@ func TestASubmissionKeepsEveryByte(t *testing.T) {
 // The log's own submissions are bounded by nothing but their meaning.
 func TestDecodingASubmissionNamesWhatIsWrong(t *testing.T) {
 	many := []byte(`{"None":[{}` + strings.Repeat(",{}", 2<<20) + `]}`)
-	if _, err := (&sqlite.Submitted{Definition: many}).Submission(); err == nil || !strings.Contains(err.Error(), "None") {
+	_, err := (&sqlite.Submitted{Definition: many}).Submission()
+	if err == nil || !strings.Contains(err.Error(), "None") {
 		t.Errorf("two million objects of the log: %v", err)
 	}
 	for text, says := range map[string]string{`{"Name":"\xff"}`: "invalid", "{\"Name\":\"\xff\"}": "UTF-8",

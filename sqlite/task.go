@@ -384,18 +384,6 @@ func (db *DB) LastWait(ctx context.Context, run string, t planner.TaskID) (*Life
 	return l, err
 }
 
-// maxTaskNames bounds TaskNames.
-const maxTaskNames = 1000
-
-// TaskNames lists how tasks of a run may be named: by their names in the trace if the run has one workflow, else as
-// WORKFLOW/NAME. Of many it has the first.
-func (db *DB) TaskNames(ctx context.Context, run string) ([]string, error) {
-	return rowsOfRun[string](ctx, db, run, `SELECT iif((SELECT count(*) FROM workflows
-			WHERE run = t.run AND state <> 'continued') = 1, t.name, w.name || '/' || t.name)
-		FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow
-		WHERE t.run = ? AND t.state <> 'continued' ORDER BY t.task LIMIT ?`, maxTaskNames)
-}
-
 // TaskRow is how a task of a run stands. Nil is not known, or not yet.
 type TaskRow struct {
 	Workflow string   `json:"workflow"`

@@ -16,19 +16,6 @@ import (
 	"gantry/trace"
 )
 
-// Workflows lists the names of the workflows of a run.
-func Workflows(ctx context.Context, db *sqlite.DB, run string) ([]string, error) {
-	s, err := db.Summary(ctx, run)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, w := range s.WorkflowRow {
-		names = append(names, w.Name)
-	}
-	return names, nil
-}
-
 // WfFormat returns a function that writes one workflow of a run, as it really ran, as WfFormat 1.5: its tasks and files
 // with the sizes that they had, the nodes it ran on as machines, and the measurements of the attempt of each task that
 // succeeded. The runtimes of a simulated run are simulated, and its runtime system says so: on has the capabilities of

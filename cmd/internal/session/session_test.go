@@ -319,9 +319,7 @@ func TestProgramsAreContinued(t *testing.T) {
 		t.Errorf("the results have %q, %v", text, err)
 	}
 	log := l.log()
-	tasks, err := log.TaskNames(t.Context(), "first")
-	l.must(err)
-	life, err := log.Task(t.Context(), "first", tasks[0])
+	life, err := log.Task(t.Context(), "first", "#2") // as it goes on
 	l.must(err)
 	l.must(session.OpenShell(t.Context(), l.with.Home, log, life, "/bin/true", false))
 	cleaned, err := session.Clean(t.Context(), l.with.Home, "first", session.CleanMore{Files: true})
