@@ -69,7 +69,7 @@ func compareAction(c *cli.Context) error {
 
 func compareRuns(c *cli.Context, db *sqlite.DB) error {
 	got, err := tables.CompareRuns(c.Context, db, c.Args().Get(0), c.Args().Get(1))
-	if errors.As(err, new(*sqlite.UnknownRunError)) {
+	if errors.As(err, new(*sqlite.Unknown)) {
 		return err
 	} else if err != nil {
 		return exit.Inputf("compare: %w", err)

@@ -51,7 +51,7 @@ func listRuns(c *cli.Context, db *sqlite.DB) error {
 		return nil
 	}
 	if len(runs) == 0 {
-		fmt.Fprintln(c.App.ErrWriter, "gantry:", new(sqlite.UnknownRunError))
+		fmt.Fprintln(c.App.ErrWriter, "gantry:", sqlite.NoRuns)
 	}
 	modelled := slices.ContainsFunc(runs, func(r sqlite.Overview) bool { return r.HostModel != nil })
 	const titles = "run|?-disk|state|on|policy|-tasks|-failed|-makespan|started|workflows|?host model"

@@ -481,9 +481,7 @@ func listModels(c *cli.Context, db *sqlite.DB) error {
 
 func showModel(c *cli.Context, db *sqlite.DB) error {
 	m, err := db.FindModel(c.Context, c.Args().Get(1))
-	if unknown := new(sqlite.UnknownModelError); errors.As(err, &unknown) {
-		return exit.With(exit.Input, err)
-	} else if err != nil {
+	if err != nil {
 		return err
 	}
 	if asJSON(c, m) {

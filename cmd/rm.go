@@ -91,12 +91,11 @@ func remove(ctx context.Context, db *sqlite.DB, home, run string, force bool) er
 	}
 	dir := filepath.Join(home, run)
 	over, err := db.Overview(ctx, run)
-	unknown := new(sqlite.UnknownRunError)
 	switch {
-	case errors.As(err, &unknown):
+	case errors.As(err, new(*sqlite.Unknown)):
 		// Somebody deleted the rows: only the directory of the run with its lock is left.
-		if _, err := os.Stat(filepath.Join(dir, "lock")); err != nil {
-			return exit.With(exit.Input, unknown)
+		if _, gone := os.Stat(filepath.Join(dir, "lock")); gone != nil {
+			return exit.With(exit.Input, err)
 		}
 		over = nil
 	case err != nil:

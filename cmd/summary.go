@@ -404,14 +404,11 @@ func submissionIn(ctx context.Context, db *sqlite.DB, name string, whole bool) (
 		_ = db.Name(ctx, id) // the caller reports an unknown number
 		return nil, nil
 	}
-	one, err := db.Extract(ctx, id)
-	unknown := new(sqlite.UnknownSubmissionError)
-	if errors.As(err, &unknown) {
+	if _, err := db.Submitted(ctx, id); errors.As(err, new(*sqlite.Unknown)) {
 		return nil, nil // the caller reports an unknown number
-	} else if err != nil {
-		return nil, session.LogError(err)
 	}
-	return one, nil
+	one, err := db.Extract(ctx, id)
+	return one, session.LogError(err)
 }
 
 // ofTenants prints the measures of loads with several tenants, as far as they are known.

@@ -48,20 +48,26 @@ const (
 // ErrNoLog means that there is no log at the path.
 var ErrNoLog = errors.New("no log")
 
-// UnknownRunError is returned for a run that is not in the log.
-type UnknownRunError struct {
-	Name  string // "" when the latest was asked for
-	Known []string
-}
+// Unknown is the error of a name or a number of which the log has nothing.
+type Unknown struct{ said string }
 
-func (e *UnknownRunError) Error() string {
+func (e *Unknown) Error() string { return e.said }
+
+func unknownf(format string, args ...any) error { return &Unknown{fmt.Sprintf(format, args...)} }
+
+// NoRuns says that a log is empty.
+const NoRuns = "the log has no runs yet: gantry run and gantry simulate make them"
+
+// unknownRun is the error of a run that is not in the log.
+func (db *DB) unknownRun(ctx context.Context, name string) error {
+	known, err := RowsOf[string](ctx, db, "SELECT name FROM runs ORDER BY id DESC")
 	switch {
-	case len(e.Known) == 0:
-		return "the log has no runs yet: gantry run and gantry simulate make them"
-	case e.Name == "":
-		return "which run? known: " + list(e.Known, 10)
+	case err != nil:
+		return err
+	case len(known) == 0:
+		return unknownf(NoRuns)
 	}
-	return fmt.Sprintf("no run %q in the log; known: %s", e.Name, list(e.Known, 10))
+	return unknownf("no run %q in the log; known: %s", name, list(known, 10))
 }
 
 // Taken is the error of a name that a run of the log has.
@@ -344,11 +350,7 @@ func (db *DB) Find(ctx context.Context, name string) (id int64, found string, _ 
 	if len(like) == 1 || len(like) > 0 && (name == "" || like[0].Name == name) {
 		return like[0].ID, like[0].Name, nil
 	}
-	known, err := RowsOf[string](ctx, db, "SELECT name FROM runs ORDER BY id DESC")
-	if err != nil {
-		return 0, "", err
-	}
-	return 0, "", &UnknownRunError{name, known}
+	return 0, "", db.unknownRun(ctx, name)
 }
 
 // list joins the first n names.

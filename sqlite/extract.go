@@ -11,19 +11,16 @@ import (
 	"gantry/planner"
 )
 
-// NotArrivedError is of a submission that no run has any rows of: it waits, or was settled before it arrived.
-type NotArrivedError struct{ said string }
-
-func (e *NotArrivedError) Error() string { return e.said }
-
+// notArrived is of a submission that no run has any rows of: it waits, or was settled before it arrived.
 func notArrived(s *Submitted) error {
-	said := fmt.Sprintf("submission %d was %s before it arrived, so there is nothing of it", s.ID, s.State)
-	if s.State == Accepted {
-		said = fmt.Sprintf("submission %d has not arrived, so there is nothing of it yet: gantry queue says why", s.ID)
-	} else if s.Message != "" {
-		said += ": " + s.Message
+	said := ""
+	switch {
+	case s.State == Accepted:
+		return unknownf("submission %d has not arrived, so there is nothing of it yet: gantry queue says why", s.ID)
+	case s.Message != "":
+		said = ": " + s.Message
 	}
-	return &NotArrivedError{said}
+	return unknownf("submission %d was %s before it arrived, so there is nothing of it%s", s.ID, s.State, said)
 }
 
 // Extract returns a log with one submission alone, as a run of its own: the rows of its workflow, or of its one task.

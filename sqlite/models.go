@@ -31,19 +31,6 @@ type TrainedModel struct {
 // Reference names the model for --estimator: NAME@VERSION.
 func (m *TrainedModel) Reference() string { return fmt.Sprintf("%s@%d", m.Name, m.Version) }
 
-// UnknownModelError is returned for a model that is not in the log.
-type UnknownModelError struct {
-	Name  string // "" when the latest was asked for
-	Known []string
-}
-
-func (e *UnknownModelError) Error() string {
-	if len(e.Known) == 0 {
-		return "the log has no models: gantry predict trains one on its runs"
-	}
-	return fmt.Sprintf("no model %q in the log; known: %s", e.Name, list(e.Known, 10))
-}
-
 // KeepModel stores a model as the next version of its name, which it sets.
 func (db *DB) KeepModel(ctx context.Context, m *TrainedModel) error {
 	return db.transact(func() error {
@@ -93,11 +80,14 @@ func (db *DB) FindModel(ctx context.Context, name string) (*TrainedModel, error)
 	if err != nil {
 		return nil, err
 	}
-	unknown := &UnknownModelError{Name: name}
-	for i := range all {
-		unknown.Known = append(unknown.Known, all[i].Reference())
+	if len(all) == 0 {
+		return nil, unknownf("the log has no models: gantry predict trains one on its runs")
 	}
-	return nil, unknown
+	known := make([]string, len(all))
+	for i := range all {
+		known[i] = all[i].Reference()
+	}
+	return nil, unknownf("no model %q in the log; known: %s", name, list(known, 10))
 }
 
 func (db *DB) models(ctx context.Context, model, where string, args ...any) ([]TrainedModel, error) {

@@ -52,7 +52,7 @@ func TestModelsAreKeptWithTheirProvenance(t *testing.T) {
 		all[0].Model != nil || len(all[0].Scores) != 6 {
 		t.Errorf("%+v, %v", all, err)
 	}
-	unknown := new(sqlite.UnknownModelError)
+	unknown := new(sqlite.Unknown)
 	for _, name := range []string{"x", "m@3", "x@1"} {
 		if _, err := db.FindModel(t.Context(), name); !errors.As(err, &unknown) ||
 			!strings.Contains(err.Error(), "m@2, m@1") {

@@ -6,7 +6,7 @@ import (
 )
 
 // Remove deletes a run, given by its whole name, with everything that the log has of it. Models that were trained on it
-// stay. It returns an *UnknownRunError if the log does not have the run.
+// stay. It returns an *Unknown if the log does not have the run.
 func (db *DB) Remove(ctx context.Context, run string) error {
 	id, err := db.whole(ctx, run)
 	if err != nil {
@@ -66,7 +66,7 @@ func (db *DB) shrink() error {
 func (db *DB) whole(ctx context.Context, run string) (id int64, err error) {
 	id, name, err := db.Find(ctx, run)
 	if err == nil && name != run {
-		err = &UnknownRunError{Name: run, Known: []string{name}}
+		err = unknownf("no run %q in the log; known: %s", run, name)
 	}
 	return id, err
 }

@@ -626,9 +626,9 @@ func TestRunsAreFoundByNameAndPrefix(t *testing.T) {
 		{"calm-hopper-1111", "calm-hopper-1111"}, {"calm-t", "calm-turing-2222"}, {"", "bold-lovelace-3333"},
 		{"calm", ""}, {"none", ""}} {
 		s, err := db.Summary(context.Background(), c.ask)
-		unknown := new(sqlite.UnknownRunError)
+		unknown := new(sqlite.Unknown)
 		switch {
-		case c.want == "" && (!errors.As(err, &unknown) || len(unknown.Known) != 3):
+		case c.want == "" && (!errors.As(err, &unknown) || !strings.Contains(err.Error(), "bold-lovelace-3333, calm-turing-2222, calm-hopper-1111")):
 			t.Errorf("%q: %v", c.ask, err)
 		case c.want != "" && (err != nil || s.Run != c.want):
 			t.Errorf("%q: %v %v", c.ask, s, err)

@@ -141,13 +141,6 @@ const submittedColumns = "SELECT s.id, r.name, s.key, s.position, s.uid, s.gid, 
 	"coalesce(s.task, -1), coalesce(s.options, ''), s.options ->> '$.settled_ns' " +
 	"FROM submitted s JOIN runs r ON r.id = s.run "
 
-// UnknownSubmissionError is returned for an id that no submission has.
-type UnknownSubmissionError struct{ ID int64 }
-
-func (e *UnknownSubmissionError) Error() string {
-	return fmt.Sprintf("there is no submission %d: gantry queue --all lists them", e.ID)
-}
-
 // Submitted returns a submission of any run of the log.
 func (db *DB) Submitted(ctx context.Context, id int64) (*Submitted, error) {
 	all, err := RowsOf[Submitted](ctx, db, submittedColumns+"WHERE s.id = ?", id)
@@ -155,7 +148,7 @@ func (db *DB) Submitted(ctx context.Context, id int64) (*Submitted, error) {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, &UnknownSubmissionError{id}
+		return nil, unknownf("there is no submission %d: gantry queue --all lists them", id)
 	}
 	return &all[0], nil
 }

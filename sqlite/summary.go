@@ -282,7 +282,7 @@ func (db *DB) State(ctx context.Context, run string) (State, error) {
 		return "", err
 	}
 	if len(states) == 0 {
-		return "", &UnknownRunError{Name: run}
+		return "", db.unknownRun(ctx, run)
 	}
 	return states[0], nil
 }

@@ -157,17 +157,12 @@ type Suspension struct {
 	Lost    *Span    `json:"lost_s"`
 }
 
-// UnknownTaskError is returned for a task that is not in a run, or not the only one of its name.
-type UnknownTaskError struct{ said string }
-
-func (e *UnknownTaskError) Error() string { return e.said }
-
 // findTask finds a task by name, by WORKFLOW/NAME, by #ID, or by its type and its place among those of that type.
 func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, error) {
 	const query = "SELECT t.task, w.name || '/' || t.name FROM tasks t JOIN workflows w ON w.run = t.run AND " +
 		"w.workflow = t.workflow WHERE t.run = ?1 AND t.state <> 'continued' AND "
 	unknown := func(format string, about ...any) error {
-		return &UnknownTaskError{"run " + run + " has " + fmt.Sprintf(format, about...)}
+		return unknownf("run %s has "+format, append([]any{run}, about...)...)
 	}
 	for i, by := range [...]string{
 		"SELECT task, name FROM tasks WHERE run = ?1 AND task = CAST(substr(?2, 2) AS INTEGER) AND '#' || task = ?2",

@@ -448,13 +448,12 @@ func refuse(w http.ResponseWriter, err error) {
 	status, refused := http.StatusBadRequest, new(api.Error)
 	if !errors.As(err, &refused) {
 		refused = &api.Error{Code: api.Failed, Message: err.Error()}
-		unknown, none := new(sqlite.UnknownSubmissionError), new(sqlite.NotArrivedError)
 		switch {
 		case errors.Is(err, executor.ErrClosed):
 			refused.Code = api.Ending
 		case sqlite.IsDisk(err):
 			refused.Code = api.Full
-		case errors.As(err, &unknown), errors.As(err, &none):
+		case errors.As(err, new(*sqlite.Unknown)):
 			refused.Code = api.Unknown
 		}
 	}

@@ -313,7 +313,7 @@ func (s *Server) asked(ctx context.Context, of api.QueueOf, most int) (rows []sq
 	keys := map[string]bool{}
 	for _, id := range of.IDs {
 		row, err := s.DB.Submitted(ctx, id)
-		if unknown := new(sqlite.UnknownSubmissionError); errors.As(err, &unknown) || err == nil && keys[row.Key] {
+		if errors.As(err, new(*sqlite.Unknown)) || err == nil && keys[row.Key] {
 			continue
 		} else if err != nil {
 			return nil, err

@@ -369,9 +369,8 @@ func (s *Server) dependencies(ctx context.Context, after []executor.Dependency, 
 	}
 	for _, d := range after {
 		o, err := known.outcome(ctx, s.DB, d.ID)
-		unknown := new(sqlite.UnknownSubmissionError)
 		switch {
-		case errors.As(err, &unknown):
+		case errors.As(err, new(*sqlite.Unknown)):
 			return nil, &api.Error{Code: api.Unknown,
 				Message: fmt.Sprintf("--after %d: there is no submission %d", d.ID, d.ID)}
 		case err != nil:

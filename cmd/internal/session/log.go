@@ -53,8 +53,7 @@ func readLog(home string) (*sqlite.DB, error) {
 
 // LogError gives an error of reading the log its exit code, unless it has one.
 func LogError(err error) error {
-	run, task, none := new(sqlite.UnknownRunError), new(sqlite.UnknownTaskError), new(sqlite.NotArrivedError)
-	if errors.As(err, &run) || errors.As(err, &task) || errors.As(err, &none) || errors.Is(err, sqlite.ErrNoLog) {
+	if errors.As(err, new(*sqlite.Unknown)) || errors.Is(err, sqlite.ErrNoLog) {
 		return exit.Or(exit.Input, err)
 	}
 	return exit.Or(exit.Host, err)

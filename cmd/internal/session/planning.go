@@ -342,7 +342,7 @@ func (p *Planning) findModel(ctx context.Context, name string) (*sqlite.TrainedM
 		defer db.Close()
 	}
 	m, err := db.FindModel(ctx, name)
-	if unknown := new(sqlite.UnknownModelError); errors.As(err, &unknown) {
+	if errors.As(err, new(*sqlite.Unknown)) {
 		return nil, exit.Inputf("--estimator trained: %w", err)
 	} else if err != nil {
 		return nil, exit.With(exit.Host, err)

@@ -237,7 +237,7 @@ func (b *Bench) drive(ctx context.Context, name string, set *session.Settings, s
 	_, err := s.DB.Overview(ctx, name)
 	if err == nil {
 		err = b.Remove(ctx, name)
-	} else if errors.As(err, new(*sqlite.UnknownRunError)) {
+	} else if errors.As(err, new(*sqlite.Unknown)) {
 		err = nil
 	}
 	if err == nil {
