@@ -55,7 +55,6 @@ type flow struct {
 // workflow has ended.
 type fresh struct {
 	spec    *executor.TaskSpec
-	parents []planner.TaskID
 	inputs  []planner.FileID
 	outputs []planner.FileID
 	need    unit.Vector
@@ -68,8 +67,8 @@ type fresh struct {
 func freshOf(a *executor.Admission, i int) fresh {
 	t, spec := &a.Arrived.Tasks[i], a.Tasks[i]
 	traced := int64(cmp.Or(spec.Declared, spec.Run))
-	x := fresh{spec: spec, parents: t.Parents, inputs: t.Inputs, outputs: t.Outputs, need: t.Need,
-		input: int64(t.Reads), stage: t.Stage, runtime: known(traced, traced != 0)}
+	x := fresh{spec: spec, inputs: t.Inputs, outputs: t.Outputs, need: t.Need, input: int64(t.Reads), stage: t.Stage,
+		runtime: known(traced, traced != 0)}
 	if from := a.Submission.Workflow; from != nil && i < len(from.Tasks) {
 		t := &from.Tasks[i]
 		x.runtime = known(traced, (t.Known | t.Imputed).Has(trace.Runtime))
@@ -85,19 +84,20 @@ func freshOf(a *executor.Admission, i int) fresh {
 }
 
 type task struct {
-	flow   *flow
-	id     planner.TaskID
-	node   planner.NodeID
-	last   planner.AttemptID // None: no attempt yet
-	tries  int32
-	state  planner.Phase // Ready is told from Waiting by views alone
-	formal bool
-	again  bool // the last attempt failed, and no round has mentioned the task since
-	row    bool // it is one
-	dirty  bool
-	queued planner.Time
-	ended  planner.Time
-	wait   planner.Reason // Code 0: none known
+	flow    *flow
+	parents []planner.TaskID
+	id      planner.TaskID
+	node    planner.NodeID
+	last    planner.AttemptID // None: no attempt yet
+	tries   int32
+	state   planner.Phase // Ready is told from Waiting by views alone
+	formal  bool
+	again   bool // the last attempt failed, and no round has mentioned the task since
+	row     bool // it is one
+	dirty   bool
+	queued  planner.Time
+	ended   planner.Time
+	wait    planner.Reason // Code 0: none known
 }
 
 type attempt struct {
@@ -272,8 +272,8 @@ func (p *projection) add(f *flow, a *executor.Admission) error {
 		if int(of.ID) != len(p.tasks) {
 			return fmt.Errorf("task %d comes after %d others", of.ID, len(p.tasks))
 		}
-		*t = task{flow: f, id: of.ID, last: planner.None, queued: unit.Never, ended: unit.Never, formal: of.Formal,
-			row: p.out == nil}
+		*t = task{flow: f, parents: of.Parents, id: of.ID, last: planner.None, queued: unit.Never, ended: unit.Never,
+			formal: of.Formal, row: p.out == nil}
 		if f.tasks, p.tasks = append(f.tasks, t), append(p.tasks, t); !t.row {
 			f.fresh = append(f.fresh, freshOf(a, i))
 		}
@@ -599,17 +599,17 @@ func (p *projection) write() error {
 			return err
 		}
 	}
+	for _, t := range p.changedTasks {
+		t.dirty = false
+		if err := p.out.changeTask(t, p.readyAt(t)); err != nil {
+			return err
+		}
+	}
 	for _, f := range p.changedFlows {
 		if f.changed = false; p.late && !f.closed {
 			continue
 		}
 		if err := p.writeFlow(f); err != nil {
-			return err
-		}
-	}
-	for _, t := range p.changedTasks {
-		t.dirty = false
-		if err := p.out.changeTask(t); err != nil {
 			return err
 		}
 	}
@@ -628,8 +628,7 @@ func emptied[T any](s []T) []T {
 func (p *projection) writeFlow(f *flow) error {
 	news := f.tasks[len(f.tasks)-len(f.fresh):]
 	for i, t := range news {
-		x := &f.fresh[i]
-		if err := p.out.addTask(x, t, p.readyAt(x, t)); err != nil {
+		if err := p.out.addTask(&f.fresh[i], t, p.readyAt(t)); err != nil {
 			return err
 		}
 		t.row = true
@@ -642,14 +641,14 @@ func (p *projection) writeFlow(f *flow) error {
 }
 
 // readyAt is when a task became ready that was queued: unit.Never if it was not.
-func (p *projection) readyAt(x *fresh, t *task) planner.Time {
+func (p *projection) readyAt(t *task) planner.Time {
 	if t.queued == unit.Never {
 		return unit.Never
 	}
 	ready := t.flow.ready
-	for _, q := range x.parents {
-		parent := p.tasks[q]
-		if parent.state != planner.Done {
+	for _, q := range t.parents {
+		parent, err := p.task(q)
+		if err != nil || parent == nil || parent.state != planner.Done {
 			return unit.Never
 		}
 		ready = max(ready, parent.ended)

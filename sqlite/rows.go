@@ -122,10 +122,8 @@ var (
 const (
 	changeFlow = "UPDATE workflows SET state = ?2, started_ns = ?3, ended_ns = ?4, tasks = ?5 " +
 		"WHERE run = ?1 AND workflow = ?6"
-	changeTask = "UPDATE tasks SET state = ?2, attempts = ?3, node = ?4, attempt = ?5, ready_ns = " +
-		"coalesce(ready_ns, iif(?6 IS NULL, NULL, (SELECT CASE WHEN total(p.state <> 'done') = 0 THEN " +
-		"max(?9, coalesce(max(p.ended_ns), 0)) END FROM json_each(tasks.parents) d CROSS JOIN tasks p ON " +
-		"p.run = ?1 AND p.task = d.value))), queued_ns = ?6, ended_ns = ?7 WHERE run = ?1 AND task = ?8"
+	changeTask = "UPDATE tasks SET state = ?2, node = ?3, attempts = ?4, attempt = ?5, ready_ns = ?6, " +
+		"queued_ns = ?7, ended_ns = ?8 WHERE run = ?1 AND task = ?9"
 	continueFlow = "UPDATE workflows SET continues = iif(workflow = ?2, ?3, continues), state = " +
 		"iif(workflow = ?3, 'continued', state) WHERE run = ?1 AND workflow IN (?2, ?3)"
 	supersedeTasks = "UPDATE tasks SET state = 'continued' WHERE run = ?1 AND workflow = ?2 AND " +
@@ -190,23 +188,23 @@ func (t *tables) addTask(p *fresh, x *task, ready planner.Time) error {
 		hash := spec.Identity()
 		identity = hash[:]
 	}
-	return t.exec(insertTask, append(t.values, int64(x.id), int64(x.flow.id), spec.Name, spec.Kind, int64(p.stage),
-		listOf(p.parents), listOf(p.inputs), listOf(p.outputs), p.need[unit.CPU], p.need[unit.Memory],
-		p.need[unit.Disk], known(int64(spec.TimeLimit), spec.TimeLimit != 0), p.runtime, p.input,
-		known(int64(spec.Declares), spec.Declares != 0), int64(p.imputed), message(spec.Image),
-		command, identity, x.state.String(), x.where(), int64(x.tries), known(int64(x.last), x.last != planner.None),
-		reached(ready), reached(x.queued), reached(x.ended))...)
+	v := append(t.values, int64(x.id), int64(x.flow.id), spec.Name, spec.Kind, int64(p.stage), listOf(x.parents),
+		listOf(p.inputs), listOf(p.outputs), p.need[unit.CPU], p.need[unit.Memory], p.need[unit.Disk],
+		known(int64(spec.TimeLimit), spec.TimeLimit != 0), p.runtime, p.input,
+		known(int64(spec.Declares), spec.Declares != 0), int64(p.imputed), message(spec.Image), command, identity)
+	return t.exec(insertTask, x.appendTo(v, ready)...)
 }
 
 // changeTask updates a task.
-func (t *tables) changeTask(x *task) error {
-	return t.exec(changeTask, x.state.String(), int64(x.tries), x.where(), known(int64(x.last),
-		x.last != planner.None), reached(x.queued), reached(x.ended), int64(x.id), int64(x.flow.ready))
+func (t *tables) changeTask(x *task, ready planner.Time) error {
+	return t.exec(changeTask, append(x.appendTo(t.values, ready), int64(x.id))...)
 }
 
-// where is the node of a task; NULL if it has none.
-func (x *task) where() driver.Value {
-	return known(int64(x.node), (x.last != planner.None || x.state == planner.Done) && x.node != planner.None)
+// appendTo appends the columns of the row of a task that change.
+func (x *task) appendTo(v []driver.Value, ready planner.Time) []driver.Value {
+	placed := (x.last != planner.None || x.state == planner.Done) && x.node != planner.None
+	return append(v, x.state.String(), known(int64(x.node), placed), int64(x.tries),
+		known(int64(x.last), x.last != planner.None), reached(ready), reached(x.queued), reached(x.ended))
 }
 
 // addAttempt adds an attempt, or replaces its row.
