@@ -35,12 +35,16 @@ func (db *DB) KeepHostModel(ctx context.Context, m *HostModel) error {
 // HostModels lists the host models of a runtime, the newest first; of all runtimes if its name is "". Rows that cannot
 // be read are among them, as damaged.
 func (db *DB) HostModels(ctx context.Context, runtime string) ([]HostModel, error) {
-	return collect(ctx, db, func(scan Scan) (m HostModel, err error) {
+	all := []HostModel{}
+	err := db.Each(ctx, func(scan Scan) error {
+		var m HostModel
 		var model string
 		m.Damaged = scan(&m.ID, &m.Runtime, &m.Host, &m.Kernel, &m.Engine, &m.Cores, &m.Gantry, (*wall)(&m.Created),
 			&m.Busy, &model)
 		m.Model = json.RawMessage(model)
-		return m, nil
+		all = append(all, m)
+		return nil
 	}, `SELECT id, runtime, host, kernel, engine, cores, gantry, created_wall, busy, model
 		FROM host_models WHERE ? IN (runtime, '') ORDER BY id DESC`, runtime)
+	return all, err
 }

@@ -185,14 +185,3 @@ func (db *DB) change(query string, args ...any) error {
 func (db *DB) queryInt(query string, args ...any) (int64, error) {
 	return RowOf[int64](context.Background(), &db.own, query, args...)
 }
-
-// collect reads the rows of a query by hand.
-func collect[T any](ctx context.Context, db *DB, read func(Scan) (T, error), query string, args ...any) ([]T, error) {
-	all := []T{}
-	err := db.Each(ctx, func(scan Scan) error {
-		v, err := read(scan)
-		all = append(all, v)
-		return err
-	}, query, args...)
-	return all, err
-}

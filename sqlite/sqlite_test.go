@@ -628,7 +628,8 @@ func TestRunsAreFoundByNameAndPrefix(t *testing.T) {
 		s, err := db.Summary(context.Background(), c.ask)
 		unknown := new(sqlite.Unknown)
 		switch {
-		case c.want == "" && (!errors.As(err, &unknown) || !strings.Contains(err.Error(), "bold-lovelace-3333, calm-turing-2222, calm-hopper-1111")):
+		case c.want == "" && (!errors.As(err, &unknown) || !strings.HasSuffix(err.Error(),
+			"known: bold-lovelace-3333, calm-turing-2222, calm-hopper-1111")):
 			t.Errorf("%q: %v", c.ask, err)
 		case c.want != "" && (err != nil || s.Run != c.want):
 			t.Errorf("%q: %v %v", c.ask, s, err)

@@ -20,7 +20,7 @@ func (s *Span) Scan(v any) error {
 	case int64:
 		*s = Span(v)
 	case float64:
-		*s = Span(v*1e9 + 0.5)
+		*s = Span(math.Round(v * 1e9))
 	default:
 		return fmt.Errorf("%T where a time was expected", v)
 	}
@@ -260,19 +260,25 @@ const overviewQuery = `SELECT r.name, r.runtime, r.policy, r.state, r.started_wa
 		'warnings', r.settings -> '$.host_model.measured.warnings'))
 	FROM runs r `
 
-func scanOverview(scan Scan) (o Overview, err error) {
-	var n map[string]int
-	err = scan(&o.Run, &o.Runtime, &o.Policy, &o.State, &o.Started, &o.ExitCode, &o.Makespan, &o.Clock,
-		asJSON{&o.Names}, asJSON{&n}, asJSON{&o.HostModel})
-	o.Workflows, o.Done, o.Failed, o.Skipped = n["workflows"], n["done"], n["failed"], n["skipped"]
-	o.Running = n["starting"] + n["running"] + n["suspended"]
-	o.Tasks = o.Done + o.Failed + o.Skipped + o.Running + n["waiting"]
-	return o, err
+func (db *DB) overviews(ctx context.Context, which string, args ...any) (all []Overview, err error) {
+	all = []Overview{}
+	err = db.Each(ctx, func(scan Scan) error {
+		var o Overview
+		var n map[string]int
+		err := scan(&o.Run, &o.Runtime, &o.Policy, &o.State, &o.Started, &o.ExitCode, &o.Makespan, &o.Clock,
+			asJSON{&o.Names}, asJSON{&n}, asJSON{&o.HostModel})
+		o.Workflows, o.Done, o.Failed, o.Skipped = n["workflows"], n["done"], n["failed"], n["skipped"]
+		o.Running = n["starting"] + n["running"] + n["suspended"]
+		o.Tasks = o.Done + o.Failed + o.Skipped + o.Running + n["waiting"]
+		all = append(all, o)
+		return err
+	}, overviewQuery+which, args...)
+	return all, err
 }
 
 // Runs lists all runs, the newest first.
 func (db *DB) Runs(ctx context.Context) ([]Overview, error) {
-	return collect(ctx, db, scanOverview, overviewQuery+"ORDER BY r.id DESC")
+	return db.overviews(ctx, "ORDER BY r.id DESC")
 }
 
 // State is how a run stands; it costs little.
@@ -298,7 +304,7 @@ func (db *DB) Overview(ctx context.Context, run string) (*Overview, error) {
 }
 
 func (db *DB) overview(ctx context.Context, id int64) (Overview, error) {
-	all, err := collect(ctx, db, scanOverview, overviewQuery+"WHERE r.id = ?", id)
+	all, err := db.overviews(ctx, "WHERE r.id = ?", id)
 	if err == nil && len(all) == 0 {
 		err = db.wrap("read", sql.ErrNoRows) // it was removed meanwhile
 	}
@@ -340,7 +346,7 @@ func (db *DB) SummaryWithin(ctx context.Context, run string, most int) (*Summary
 		WHERE s.run = ? AND s.since_ns IS NOT NULL GROUP BY 1 ORDER BY 1`)
 	into(r, &s.WorkflowRow, `SELECT v.workflow, v.label, v.state, v.tasks, v.succeeded, v.wait_s, v.makespan_s,
 			iif(v.state = 'refused', NULL, v.response_s)
-		FROM v_workflows v WHERE v.run = (SELECT name FROM runs WHERE id = ?) ORDER BY v.arrived_s, v.workflow`)
+		FROM v_workflows v WHERE v.run = ?2 ORDER BY v.arrived_s, v.workflow`, s.Run)
 	into(r, &s.Deadlines, `SELECT w.name, w.state, w.due_ns, (SELECT x.instant_ns FROM notes x
 			WHERE x.run = w.run AND x.workflow = w.workflow AND x.topic = 'predicted' ORDER BY x.seq LIMIT 1),
 			CASE WHEN w.state NOT IN ('cancelled', 'refused') THEN w.ended_ns END,
@@ -413,7 +419,8 @@ func rowsOfRun[T any](ctx context.Context, db *DB, run, query string, args ...an
 	return all, r.err
 }
 
-// sumUp reads the parts of a summary about tasks and attempts.
+// sumUp reads the parts of a summary about tasks and attempts. Views are asked by the name of the run itself: SQLite
+// would sum up all runs to find that of a number.
 func (s *Summary) sumUp(r *reading) {
 	into(r, &s.Outcomes, `SELECT coalesce(outcome, 'under-way'), count(*) FROM attempts WHERE run = ?
 		GROUP BY 1 ORDER BY 2 DESC, 1`)
@@ -429,23 +436,18 @@ func (s *Summary) sumUp(r *reading) {
 			measured_min_s, measured_max_s, runtime_s, cpu_total_s, CAST(peak_mb * 1e6 + 0.5 AS INTEGER),
 			CAST(read_mb * 1e6 + 0.5 AS INTEGER), CAST(written_mb * 1e6 + 0.5 AS INTEGER),
 			gpu_total_s, CAST(peak_gpu_mb * 1e6 + 0.5 AS INTEGER)
-		FROM v_kinds WHERE run = (SELECT name FROM runs WHERE id = ?) ORDER BY tasks DESC, kind`)
-	var memory MemorySummary
-	r.one(`SELECT total(held_gbh), total(used_gbh), total(wasted_gbh), total(saved_gbh),
+		FROM v_kinds WHERE run = ?2 ORDER BY tasks DESC, kind`, s.Run)
+	var memory []MemorySummary
+	into(r, &memory, `SELECT total(held_gbh), total(used_gbh), total(wasted_gbh), total(saved_gbh),
 			CAST(total(out_of_memory) AS INTEGER)
-		FROM v_memory WHERE run = (SELECT name FROM runs WHERE id = ?)`, &memory.Held, &memory.Used, &memory.Wasted,
-		&memory.Saved, &memory.OutOfMemory)
-	if memory.Held > 0 {
-		s.Memory = &memory
+		FROM v_memory WHERE run = ?2`, s.Run)
+	if len(memory) > 0 && memory[0].Held > 0 {
+		s.Memory = &memory[0]
 	}
-	into(r, &s.Estimates, `SELECT source, count(*), avg(ratio), min(ratio), max(ratio), 100 * avg(abs(ratio - 1)) FROM (
-			SELECT a.estimate_source AS source, 1.0 * a.estimate_ns / nullif(max(0, a.ended_ns
-				- coalesce(a.staged_ns, a.created_ns, a.started_ns, a.queued_ns)
-				- max(0, coalesce(a.ended_ns - a.started_ns - a.ran_ns, 0))), 0) AS ratio
-			FROM attempts a WHERE a.run = ? AND a.outcome = 'ok' AND a.estimate_ns IS NOT NULL)
-		GROUP BY source ORDER BY 2 DESC, 1`)
-	into(r, &s.Nodes, `SELECT node, cores, speed, attempts, held_pct, used_pct FROM v_utilisation
-		WHERE run = (SELECT name FROM runs WHERE id = ?)`)
+	into(r, &s.Estimates, `SELECT source, count(*), avg(ratio), min(ratio), max(ratio), 100 * avg(abs(ratio - 1))
+		FROM v_estimates WHERE run = ?2 GROUP BY source ORDER BY 2 DESC, 1`, s.Run)
+	into(r, &s.Nodes, `SELECT node, cores, speed, attempts, held_pct, used_pct FROM v_utilisation WHERE run = ?2`,
+		s.Run)
 	into(r, &s.Failures, failures+"t.run = ?1 AND t.state = 'failed' ORDER BY a.ended_ns")
 	into(r, &s.Doubts, failures+"t.run = ?1 AND "+doubted+" AND t.task IN "+
 		"(SELECT task FROM attempts WHERE run = ?1 AND message IS NOT NULL) ORDER BY a.ended_ns")

@@ -199,8 +199,7 @@ func (r *reader) goesOn(started time.Time, o *Options) error {
 
 func (r *reader) memory() (err error) {
 	r.out.Memory, err = sqlite.RowsOf[memory](r.ctx, r.log, `SELECT kind, held_gbh, used_gbh, wasted_gbh, saved_gbh
-		FROM v_memory WHERE run = (SELECT name FROM runs WHERE id = ?) AND held_gbh > 0 ORDER BY held_gbh DESC
-		LIMIT 200`, r.id)
+		FROM v_memory WHERE run = ? AND held_gbh > 0 ORDER BY held_gbh DESC LIMIT 200`, r.out.Name)
 	return err
 }
 
