@@ -100,7 +100,7 @@ func (s *Session) dry(ctx context.Context) (*DryRun, error) {
 		return nil, err
 	}
 	if db != nil {
-		if err := s.recall(ctx, db.Before(s.Set.Runtime, s.Set.TimeScale, s.Set.SizeScale)); err != nil {
+		if err := s.recall(ctx, runsBefore(db, s.Set.Runtime, s.Set)); err != nil {
 			return nil, err
 		}
 	}

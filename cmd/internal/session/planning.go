@@ -358,21 +358,21 @@ func (p *Planning) findModel(ctx context.Context, name string) (*sqlite.TrainedM
 // learned is the knowledge of a planner about earlier runs when its run begins.
 type learned struct {
 	jobs        []queueing.Job
-	corrections []sqlite.Correction
+	corrections []declaredRun
 	history     []predict.Sample
 }
 
 // know reads the past, and teaches it. Simulations correct nothing at first, as in the paper.
-func (e *estimates) know(ctx context.Context, past *sqlite.Past, virtual bool) (err error) {
+func (e *estimates) know(ctx context.Context, past *earlierRuns, virtual bool) (err error) {
 	l := &e.learned
 	if *l = (learned{}); e.recaller != nil && e.recaller.Jobs() > 0 {
-		l.jobs, err = past.Jobs(ctx, e.recaller.Jobs())
+		l.jobs, err = past.jobs(ctx, e.recaller.Jobs())
 	}
 	if err == nil && e.corrected != nil && !virtual {
-		l.corrections, err = past.Corrections(ctx, e.window)
+		l.corrections, err = past.corrections(ctx, e.window)
 	}
 	if err == nil && (e.history != nil || e.online != nil) {
-		l.history, err = past.History(ctx, e.window)
+		l.history, err = past.measured(ctx, e.window)
 	}
 	if err == nil {
 		e.learn(*l)

@@ -20,10 +20,10 @@ import (
 
 // programTimes predicts how long real programs run, from their measurements.
 type programTimes struct {
-	run    string                             // the only one that counts; "" if all do
-	same   map[programKey][]sqlite.ProgramRun // the same task on inputs of the same size
-	named  map[[2]string][]sqlite.ProgramRun  // by workflow and task; of one run only
-	kinds  map[string][]sqlite.ProgramRun
+	run    string                      // the only one that counts; "" if all do
+	same   map[programKey][]programRun // the same task on inputs of the same size
+	named  map[[2]string][]programRun  // by workflow and task; of one run only
+	kinds  map[string][]programRun
 	model  *predict.Model // nil: none was trained
 	spread map[string]float64
 	misses map[string]bool // types of which nothing is known
@@ -52,17 +52,17 @@ const (
 // programsOf reads the times of programs: those of one run if it is named. The model is the latest that was trained on
 // programs and at the scales of the run. Undisturb, if set, takes disturbances out of the times.
 func programsOf(ctx context.Context, db *sqlite.DB, set *Settings, run string,
-	undisturb func([]sqlite.ProgramRun)) (*programTimes, error) {
+	undisturb func([]programRun)) (*programTimes, error) {
 	on := RuntimeNames(func(c *executor.Capabilities) bool { return c.Programs })
-	all, err := db.ProgramRuns(ctx, on, run, mostProgramRuns)
+	all, err := programRuns(ctx, db, on, run, mostProgramRuns)
 	if err != nil {
 		return nil, err
 	}
 	if undisturb != nil {
 		undisturb(all)
 	}
-	p := &programTimes{run: run, same: map[programKey][]sqlite.ProgramRun{}, named: map[[2]string][]sqlite.ProgramRun{},
-		kinds: map[string][]sqlite.ProgramRun{}, spread: map[string]float64{}}
+	p := &programTimes{run: run, same: map[programKey][]programRun{}, named: map[[2]string][]programRun{},
+		kinds: map[string][]programRun{}, spread: map[string]float64{}}
 	if host := set.Host; host != nil {
 		p.setUp = time.Duration(host.Emulator.StartCPUNanos)
 	}
@@ -93,7 +93,7 @@ func programsOf(ctx context.Context, db *sqlite.DB, set *Settings, run string,
 }
 
 // learn takes in an attempt that ended well.
-func (p *programTimes) learn(r *sqlite.ProgramRun) {
+func (p *programTimes) learn(r *programRun) {
 	if p == nil || p.kinds == nil {
 		return
 	}
@@ -148,7 +148,7 @@ func (p *Planning) measuredIn(ctx context.Context) (*executor.Engine, error) {
 	}
 	e, err := p.Assemble(ctx)
 	if err == nil {
-		err = p.know(ctx, db.Before(info.Runtime, p.Set.TimeScale, p.Set.SizeScale), true)
+		err = p.know(ctx, runsBefore(db, info.Runtime, p.Set), true)
 	}
 	p.measured = as.simulated(0).Measured
 	return e, err
@@ -178,7 +178,7 @@ func (p *programTimes) measureSpread() {
 }
 
 // logOf is the logarithm of the time that an attempt would take on a whole core of a node of speed 1.
-func (p *programTimes) logOf(r *sqlite.ProgramRun) float64 {
+func (p *programTimes) logOf(r *programRun) float64 {
 	ran, _ := p.transfer(r, 1, 1000)
 	return math.Log(max(1, float64(ran)))
 }
@@ -186,7 +186,7 @@ func (p *programTimes) logOf(r *sqlite.ProgramRun) float64 {
 // transfer is the time, and of it the CPU time, that a program takes on a node of another speed or under another limit
 // than where it was measured. millicores are the limit, speed included. CPU time is spent as fast as the limit allows,
 // by no more threads than it ran on before unless it was at its limit; the rest of the time stays.
-func (p *programTimes) transfer(r *sqlite.ProgramRun, speed float64, millicores int64) (ran, cpu time.Duration) {
+func (p *programTimes) transfer(r *programRun, speed float64, millicores int64) (ran, cpu time.Duration) {
 	if r.CPU < 0 || r.Ran <= 0 { // all is taken as computing
 		ran = time.Duration(float64(r.Ran) * positive(r.Speed) / positive(speed))
 		return ran, time.Duration(float64(ran) * min(1, coresAt(millicores)))
@@ -269,7 +269,7 @@ func (p *programTimes) draw(l *executor.Launch, speed float64, seed uint64) (m s
 		return noisy(sd)
 	}
 	if len(kind) > 0 {
-		if !slices.ContainsFunc(kind, func(r sqlite.ProgramRun) bool { return r.Input == input }) {
+		if !slices.ContainsFunc(kind, func(r programRun) bool { return r.Input == input }) {
 			if p.others == nil {
 				p.others = map[string]bool{}
 			}
@@ -291,7 +291,7 @@ func (p *programTimes) draw(l *executor.Launch, speed float64, seed uint64) (m s
 
 // driftSince is the exponent of a host's drift between runs in which a program was measured and another one: the drift
 // of that one, and of the mean of those.
-func driftSince(runs []sqlite.ProgramRun) float64 {
+func driftSince(runs []programRun) float64 {
 	seen := map[string]bool{}
 	for i := range runs {
 		seen[runs[i].Run] = true
@@ -323,7 +323,7 @@ func (p *programTimes) trained(l *executor.Launch, input unit.Bytes, speed float
 }
 
 // middleOf is the median of the times that the runs would take there, and the median of their CPU times.
-func (p *programTimes) middleOf(runs []sqlite.ProgramRun, speed float64, millicores int64) (ran, cpu time.Duration) {
+func (p *programTimes) middleOf(runs []programRun, speed float64, millicores int64) (ran, cpu time.Duration) {
 	all, used := make([]time.Duration, len(runs)), make([]time.Duration, len(runs))
 	for i := range runs {
 		all[i], used[i] = p.transfer(&runs[i], speed, millicores)

@@ -87,12 +87,12 @@ func (p *Planning) informed(ctx context.Context, log *sqlite.DB, info *sqlite.Ru
 	if err != nil {
 		return nil, err
 	}
-	past, err := log.PastOf(ctx, info.Name)
+	past, err := earlierThan(ctx, log, info.Name)
 	if err != nil {
 		return nil, exit.With(exit.Host, err)
 	}
 	if p.Set.Measured != "" {
-		past = past.On(UsualRuntime.Name)
+		past.Runtime = UsualRuntime.Name // a simulation learns from containers
 	}
 	with := p.estimates
 	with.recaller = nil
@@ -329,18 +329,18 @@ const (
 // containers started beside them: a prediction simulates that cost anyhow. Each run is simulated with its own
 // measurements. If a program is slower there than measured, it was slower in the run than alone, by the same factor. It
 // returns nil where no model of the host has the cost of starts.
-func (p *Planning) undisturbed(ctx context.Context, db *sqlite.DB) func(all []sqlite.ProgramRun) {
+func (p *Planning) undisturbed(ctx context.Context, db *sqlite.DB) func(all []programRun) {
 	if p.Set.Host == nil {
 		return nil
 	}
-	return func(all []sqlite.ProgramRun) {
+	return func(all []programRun) {
 		ctx, cancel := context.WithTimeout(ctx, undisturbedTime)
 		defer cancel()
 		for range undisturbedRuns {
 			if len(all) == 0 || ctx.Err() != nil {
 				return
 			}
-			n := slices.IndexFunc(all, func(r sqlite.ProgramRun) bool { return r.Run != all[0].Run })
+			n := slices.IndexFunc(all, func(r programRun) bool { return r.Run != all[0].Run })
 			if n < 0 {
 				n = len(all)
 			}

@@ -65,7 +65,11 @@ func (s *Session) resume(ctx context.Context, corrected []correction) error {
 	if s.Engine, err = s.Assemble(ctx); err != nil {
 		return err
 	}
-	if err := s.recall(ctx, s.Log.Past()); err != nil {
+	past, err := earlierThan(ctx, s.DB, info.Name)
+	if err == nil {
+		err = s.recall(ctx, past)
+	}
+	if err != nil {
 		return err
 	}
 	s.upkeep = newUpkeep(s.Dir, s.Set.Scratch, s.Log, s.View)

@@ -180,7 +180,7 @@ func (s *Session) enter(ctx context.Context, mode sqlite.Mode) (err error) {
 	if s.page, err = s.opts.openPage(s.DB, s.Name); err != nil {
 		return err
 	}
-	if err := s.recall(ctx, s.DB.Before(set.Runtime, set.TimeScale, set.SizeScale)); err != nil {
+	if err := s.recall(ctx, runsBefore(s.DB, set.Runtime, set)); err != nil {
 		return err
 	}
 	s.Prediction = s.prediction(&s.opts)
@@ -208,7 +208,7 @@ func (s *Session) enter(ctx context.Context, mode sqlite.Mode) (err error) {
 }
 
 // recall gives the policy and the estimator the measurements of earlier runs, before this one begins or continues.
-func (p *Planning) recall(ctx context.Context, past *sqlite.Past) error {
+func (p *Planning) recall(ctx context.Context, past *earlierRuns) error {
 	if p.Set.Measured != "" { // it learned of the runs on containers
 		return nil
 	}
