@@ -17,20 +17,21 @@ import (
 	"gantry/executor"
 	"gantry/executor/container/stage"
 	"gantry/sqlite"
+	"gantry/sqlite/report/summary"
 	"gantry/trace/shown"
 )
 
 // analysis is the output about the failures of a run.
 type analysis struct {
-	Run    string           `json:"run"`
-	State  sqlite.State     `json:"state"`
-	Tasks  workCounts       `json:"tasks"`
-	First  *firstFailure    `json:"first_failure"` // nil: none
-	Others []sqlite.Failure `json:"other_failures"`
+	Run    string            `json:"run"`
+	State  sqlite.State      `json:"state"`
+	Tasks  workCounts        `json:"tasks"`
+	First  *firstFailure     `json:"first_failure"` // nil: none
+	Others []summary.Failure `json:"other_failures"`
 }
 
 type firstFailure struct {
-	sqlite.Failure
+	summary.Failure
 	Command string       `json:"command"`
 	Ended   *sqlite.Span `json:"ended_s"`
 	Blocked []string     `json:"blocked"` // WORKFLOW/TASK
@@ -51,7 +52,7 @@ func analyzeRun(c *cli.Context, db *sqlite.DB) error {
 	if err != nil {
 		return err
 	}
-	summary, err := db.Summary(c.Context, stats.Run)
+	summary, err := summary.Of(c.Context, db, stats.Run)
 	if err != nil {
 		return err
 	}
@@ -72,7 +73,7 @@ func analyzeRun(c *cli.Context, db *sqlite.DB) error {
 	return nil
 }
 
-func firstOf(c *cli.Context, db *sqlite.DB, run string, f sqlite.Failure) (*firstFailure, error) {
+func firstOf(c *cli.Context, db *sqlite.DB, run string, f summary.Failure) (*firstFailure, error) {
 	first := &firstFailure{Failure: f}
 	life, err := taskOf(c, db, run, f.Workflow+"/"+f.Task)
 	if err != nil {

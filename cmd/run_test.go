@@ -16,6 +16,7 @@ import (
 
 	"gantry/executor/container/docker"
 	"gantry/sqlite"
+	"gantry/sqlite/report/summary"
 )
 
 const oneTask = `<adag version="2.1" name="one"><job id="a" name="x" runtime="2"/></adag>`
@@ -102,7 +103,7 @@ func TestSimulateTellsTheMakespan(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"one.dax": oneTask})
 	out := expect(t, exitOK, nil, "simulate", "--json", "--dir", filepath.Join(dir, "runs"),
 		filepath.Join(dir, "one.dax"))
-	var s sqlite.Summary
+	var s summary.Run
 	if err := json.Unmarshal([]byte(out), &struct {
 		Makespan *float64 `json:"makespan_s"`
 		State    *sqlite.State

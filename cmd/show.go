@@ -14,6 +14,7 @@ import (
 	"gantry/cmd/internal/term"
 	"gantry/sqlite"
 	"gantry/sqlite/report/columns"
+	"gantry/sqlite/report/summary"
 )
 
 // mostSummed bounds the tasks that are summed up unless somebody asks for it: of more an answer takes longer than a
@@ -89,7 +90,7 @@ func show(c *cli.Context, db *sqlite.DB) error {
 	if c.Bool("all") {
 		most = math.MaxInt
 	}
-	s, err := db.SummaryWithin(c.Context, c.Args().First(), most)
+	s, err := summary.Within(c.Context, db, c.Args().First(), most)
 	if err != nil {
 		return err
 	}

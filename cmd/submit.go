@@ -28,6 +28,7 @@ import (
 	"gantry/planner"
 	"gantry/sqlite"
 	"gantry/sqlite/report/columns"
+	"gantry/sqlite/report/summary"
 	"gantry/trace/shown"
 )
 
@@ -634,9 +635,9 @@ func tellDoubts(c *cli.Context, st *api.Status) {
 		return // how it ended is known
 	}
 	defer db.Close()
-	if doubts, err := db.Doubts(c.Context, st.ID); err == nil {
+	if doubts, err := summary.Doubts(c.Context, db, st.ID); err == nil {
 		b := term.NewSheet(c.App.ErrWriter)
-		printFailures(b, &sqlite.Summary{Doubts: doubts}, c.Args().First())
+		printFailures(b, &summary.Run{Doubts: doubts}, c.Args().First())
 		fmt.Fprint(c.App.ErrWriter, b.String())
 	}
 }

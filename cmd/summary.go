@@ -23,6 +23,7 @@ import (
 	"gantry/executor/container/evidence"
 	"gantry/sqlite"
 	"gantry/sqlite/report/columns"
+	"gantry/sqlite/report/summary"
 	"gantry/trace/shown"
 )
 
@@ -37,7 +38,7 @@ const maxSummaryImages = 5
 
 // printSummary prints the outcome of a run, or of one submission to a server if that is named, without the warnings in
 // told: those were printed before. Tables of types and nodes are printed with tables, the errors of estimates with all.
-func printSummary(w io.Writer, s *sqlite.Summary, submission string, told map[string]bool, tables, all bool) {
+func printSummary(w io.Writer, s *summary.Run, submission string, told map[string]bool, tables, all bool) {
 	shown.Names(s)
 	most, name := term.RowsFor(s.Tasks, len(s.Deadlines) > 0), cmp.Or(submission, s.Run)
 	b := term.NewSheet(w)
@@ -94,7 +95,7 @@ func printSummary(w io.Writer, s *sqlite.Summary, submission string, told map[st
 }
 
 // printOverview prints the run, its progress and its measures as a whole.
-func printOverview(b *term.Sheet, s *sqlite.Summary) {
+func printOverview(b *term.Sheet, s *summary.Run) {
 	fmt.Fprintf(b, "Run %s: %s, %s of %s done", s.Run, s.State, term.Plural(s.Done, "task"), strconv.Itoa(s.Tasks))
 	for _, n := range []struct {
 		n    int
@@ -147,7 +148,7 @@ func printOverview(b *term.Sheet, s *sqlite.Summary) {
 }
 
 // predictedText describes the prediction of the makespan.
-func predictedText(s *sqlite.Summary) string {
+func predictedText(s *summary.Run) string {
 	if len(s.Predictions) == 0 || s.Predictions[0].Scope != sqlite.ScopeRun {
 		return ""
 	}
@@ -163,7 +164,7 @@ func predictedText(s *sqlite.Summary) string {
 }
 
 // predicted has the predictions for workflows or types of task, by name.
-func predicted(s *sqlite.Summary, scope string) map[string]*sqlite.Span {
+func predicted(s *summary.Run, scope string) map[string]*sqlite.Span {
 	all := map[string]*sqlite.Span{}
 	for i := range s.Predictions {
 		if p := &s.Predictions[i]; p.Scope == scope {
@@ -174,26 +175,26 @@ func predicted(s *sqlite.Summary, scope string) map[string]*sqlite.Span {
 }
 
 // printWorkflows prints a table of at most most workflows.
-func printWorkflows(b *term.Sheet, s *sqlite.Summary, most int) {
+func printWorkflows(b *term.Sheet, s *summary.Run, most int) {
 	expected := predicted(s, sqlite.ScopeWorkflow)
 	columns.List(b, s.WorkflowRow, most, "workflow|state|-tasks|-done|-wait|?-predicted|-makespan|-response",
-		func(f sqlite.WorkflowSummary) []any {
+		func(f summary.Workflow) []any {
 			return []any{f.Name, f.State, f.Tasks, f.Done, f.Wait, expected[f.Name], f.Makespan, f.Response}
 		})
 }
 
 // printTypes prints a table of at most most types of task.
-func printTypes(b *term.Sheet, s *sqlite.Summary, most int) {
+func printTypes(b *term.Sheet, s *summary.Run, most int) {
 	expected := predicted(s, sqlite.ScopeKind)
 	columns.List(b, s.Kinds, most, "type|-tasks|-estimated|?-predicted|-measured|-min|-max|-CPU|-peak memory|-read|"+
-		"-written|?-GPU|?-peak GPU memory", func(k sqlite.KindSummary) []any {
+		"-written|?-GPU|?-peak GPU memory", func(k summary.Kind) []any {
 		return []any{k.Kind, k.Tasks, k.Estimated, expected[k.Kind], k.Measured, k.Shortest, k.Longest, k.CPU,
 			k.PeakMemory, k.Read, k.Written, k.GPU, k.PeakGPUMemory}
 	})
 }
 
 // printMemory prints how much of the memory that tasks held they used.
-func printMemory(b *term.Sheet, m *sqlite.MemorySummary) {
+func printMemory(b *term.Sheet, m *summary.Memory) {
 	if m == nil {
 		return
 	}
@@ -209,18 +210,18 @@ func printMemory(b *term.Sheet, m *sqlite.MemorySummary) {
 }
 
 // printEstimates prints how wrong the estimates of each source were.
-func printEstimates(b *term.Sheet, s *sqlite.Summary) {
+func printEstimates(b *term.Sheet, s *summary.Run) {
 	columns.List(b, s.Estimates, 0, "estimates|-tasks|-estimated/measured|-min|-max|-mean error",
-		func(e sqlite.EstimateSummary) []any {
+		func(e summary.Estimate) []any {
 			return []any{e.Source, e.Attempts, term.Ratio(e.Ratio), term.Ratio(e.Lowest), term.Ratio(e.Highest),
 				term.Percent(e.Error)}
 		})
 }
 
 // printNodes prints a table of at most most nodes.
-func printNodes(b *term.Sheet, s *sqlite.Summary, most int) {
+func printNodes(b *term.Sheet, s *summary.Run, most int) {
 	columns.List(b, s.Nodes, most, "node|-cores|-speed|-attempts|-cores held|-cores used",
-		func(n sqlite.NodeSummary) []any {
+		func(n summary.Node) []any {
 			cores := any("unlimited")
 			if n.Cores != nil {
 				cores = *n.Cores
@@ -230,7 +231,7 @@ func printNodes(b *term.Sheet, s *sqlite.Summary, most int) {
 }
 
 // printSlowdowns prints slowdown and response of a run of several workflows.
-func printSlowdowns(b *term.Sheet, s *sqlite.Summary) {
+func printSlowdowns(b *term.Sheet, s *summary.Run) {
 	if m := s.Metrics; m["workflows"] > 1 {
 		fmt.Fprintf(b, "  %g workflows count: slowdown %.4g (sd %.3g), response %s (sd %s), %.3g in the system "+
 			"(mean); gantry report %s\n", m["workflows"],
@@ -244,8 +245,8 @@ func printSlowdowns(b *term.Sheet, s *sqlite.Summary) {
 }
 
 // printFailures prints tasks that failed and tasks whose success is in doubt.
-func printFailures(b *term.Sheet, s *sqlite.Summary, name string) {
-	var suspect []sqlite.Failure
+func printFailures(b *term.Sheet, s *summary.Run, name string) {
+	var suspect []summary.Failure
 	var loud []string
 	for _, f := range s.Doubts {
 		if f.Message == evidence.WroteStderr {
@@ -263,7 +264,7 @@ func printFailures(b *term.Sheet, s *sqlite.Summary, name string) {
 	}
 	for _, of := range []struct {
 		title string
-		tasks []sqlite.Failure
+		tasks []summary.Failure
 	}{{"suspect", suspect}, {"failed", s.Failures}} {
 		if len(of.tasks) == 0 {
 			continue
@@ -281,7 +282,7 @@ func printFailures(b *term.Sheet, s *sqlite.Summary, name string) {
 }
 
 // printImages prints the images that ran, with their digests.
-func printImages(b *term.Sheet, s *sqlite.Summary) {
+func printImages(b *term.Sheet, s *summary.Run) {
 	for i, x := range s.Images {
 		if i == maxSummaryImages && len(s.Images) > i+1 {
 			fmt.Fprintf(b, "  ... %s\n", term.Plural(len(s.Images)-i, "more image"))
@@ -292,7 +293,7 @@ func printImages(b *term.Sheet, s *sqlite.Summary) {
 }
 
 // printDeadlines prints which deadlines were met, and how far the ends of tasks were from the plan.
-func printDeadlines(b *term.Sheet, s *sqlite.Summary, most int) {
+func printDeadlines(b *term.Sheet, s *summary.Run, most int) {
 	if len(s.Deadlines) == 0 {
 		return
 	}
@@ -306,7 +307,7 @@ func printDeadlines(b *term.Sheet, s *sqlite.Summary, most int) {
 		}
 	}
 	columns.List(b, s.Deadlines, most, "deadline of|-due|-predicted end|-end|-to spare|",
-		func(d sqlite.DeadlineSummary) []any {
+		func(d summary.Deadline) []any {
 			verdict, spare := "", (*sqlite.Span)(nil)
 			switch {
 			case d.State == "failed" || d.State == "cancelled" || d.State == "refused":
@@ -349,7 +350,7 @@ func how(outcome string, exit *int, message string) string {
 	return text
 }
 
-func outcomes(counts []sqlite.Count) string {
+func outcomes(counts []summary.Count) string {
 	var parts []string
 	for _, c := range counts {
 		parts = append(parts, fmt.Sprintf("%d %s", c.Count, c.Name))
@@ -486,7 +487,7 @@ func summarise(ctx context.Context, w io.Writer, o session.Outcome, asJSON bool)
 		fmt.Fprintf(w, "makespan %s, %s of %s, %d failed or skipped (no log)\n", span, tasks, flows, o.Failed)
 		return nil
 	case !o.Measured || v.Tasks() <= manyTasks || asJSON:
-		summary, err := o.Log.Summary(ctx, o.Run)
+		summary, err := summary.Of(ctx, o.Log, o.Run)
 		if err != nil {
 			return err
 		}

@@ -26,6 +26,7 @@ import (
 	"gantry/planner/unit"
 	"gantry/sqlite"
 	"gantry/sqlite/logtest"
+	"gantry/sqlite/report/summary"
 	"gantry/trace"
 )
 
@@ -186,7 +187,7 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 			}
 			var summaries [2]string
 			for i, path := range paths {
-				s, err := open(t, path, sqlite.ReadOnly).Summary(ctx, "calm")
+				s, err := summary.Of(ctx, open(t, path, sqlite.ReadOnly), "calm")
 				if err != nil {
 					t.Fatal(err)
 				}

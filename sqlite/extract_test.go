@@ -10,6 +10,7 @@ import (
 	"gantry/planner"
 	"gantry/sqlite"
 	"gantry/sqlite/logtest"
+	"gantry/sqlite/report/summary"
 )
 
 // The log of a submission has all attempts of its tasks, its files and its notes, and nothing of others.
@@ -88,7 +89,7 @@ func TestExtractHasAllOfASubmission(t *testing.T) {
 		}
 	}
 	for id, want := range map[int64]string{7: "mine/a_0: a doubt of mine", 9: "last/a_0: a doubt of last", 10: ""} {
-		all, err := db.Doubts(t.Context(), id)
+		all, err := summary.Doubts(t.Context(), db, id)
 		got := ""
 		for _, d := range all {
 			got += d.Workflow + "/" + d.Task + ": " + d.Message

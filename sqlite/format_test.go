@@ -207,23 +207,6 @@ func TestViewsFindTheRowsOfOneRun(t *testing.T) {
 	}
 }
 
-func TestASummaryReadsNothingOfOtherRuns(t *testing.T) {
-	path := filepath.Join(t.TempDir(), sqlite.FileName)
-	db := open(t, path, sqlite.Durable)
-	logtest.Diamond(t, db, "calm")
-	logtest.Diamond(t, db, "endless")
-	if _, err := rawDB(t, path).Exec("UPDATE attempts SET cpu_user_ns = 9000000000000000000 WHERE run = 2"); err !=
-		nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Summary(t.Context(), "endless"); err == nil || !strings.Contains(err.Error(), "overflow") {
-		t.Errorf("a sum that is too large: %v", err)
-	}
-	if _, err := db.Summary(t.Context(), "calm"); err != nil {
-		t.Errorf("another run: %v", err)
-	}
-}
-
 func TestQueriesOfTheDocumentsRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), sqlite.FileName)
 	logtest.Diamond(t, open(t, path, sqlite.Durable), "calm-hopper-4f2a")

@@ -15,9 +15,9 @@ type grownBody struct {
 	First planner.TaskID `json:"first_task"`
 }
 
-// ofWorkflow is the condition on a row t of tasks that it is of workflow w. The tasks with which a workflow arrived are
+// OfWorkflow is the condition on a row t of tasks that it is of workflow w. The tasks with which a workflow arrived are
 // numbered one after the other, and those that it got later are behind them: no index is needed to find them.
-const ofWorkflow = "t.workflow = w.workflow AND t.task >= w.first_task AND t.task < coalesce((SELECT g.first_task + " +
+const OfWorkflow = "t.workflow = w.workflow AND t.task >= w.first_task AND t.task < coalesce((SELECT g.first_task + " +
 	"g.tasks FROM growths g WHERE g.run = w.run AND g.workflow = w.workflow ORDER BY g.first_task DESC LIMIT 1), " +
 	"w.first_task + w.tasks)"
 

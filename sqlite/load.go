@@ -61,7 +61,7 @@ var loads = [...]string{
 }
 
 // Changes calls each for every change of a load, in the order of the instants: the load of an attempt is added at its
-// beginning and taken away at its end. The run is given as in Summary.
+// beginning and taken away at its end. The run is given as in Find.
 func (db *DB) Changes(ctx context.Context, run string, load Load, each func(Change) error) error {
 	id, _, err := db.Find(ctx, run)
 	if err != nil {

@@ -49,7 +49,7 @@ func (r *Run) Measure(run []Metric, workflows []WorkflowMetrics) error {
 	})
 }
 
-// Metrics returns the metrics that Measure kept of a run, given as in Summary; none if the run has not ended.
+// Metrics returns the metrics that Measure kept of a run, given as in Find; none if the run has not ended.
 func (db *DB) Metrics(ctx context.Context, run string) ([]Metric, error) {
 	return rowsOfRun[Metric](ctx, db, run, "SELECT name, coalesce(value, 'NaN') FROM run_metrics WHERE run = ? "+
 		"ORDER BY position")

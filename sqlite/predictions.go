@@ -93,8 +93,8 @@ func (r *Run) AddImages(images []Image) error {
 	return err
 }
 
-// images returns the images of a run, by name.
-func (db *DB) images(ctx context.Context, run int64) ([]Image, error) {
+// ImagesOf returns the images of a run, by name.
+func (db *DB) ImagesOf(ctx context.Context, run int64) ([]Image, error) {
 	return RowsOf[Image](ctx, db, `SELECT image, id, coalesce(digest, ''), platform, size_bytes, source, took_ns
 		FROM images WHERE run = ? ORDER BY image`, run)
 }

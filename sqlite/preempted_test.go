@@ -3,15 +3,14 @@ package sqlite_test
 import (
 	"context"
 	"fmt"
-	"math"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"gantry/planner"
-	"gantry/planner/unit"
 	"gantry/sqlite"
 	"gantry/sqlite/logtest"
+	"gantry/sqlite/report/summary"
 )
 
 // preempt orders an attempt to leave its place.
@@ -103,18 +102,12 @@ func TestTheLogTellsSuspensionsAndWhatTheyLost(t *testing.T) {
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("reopened %v: got  %q\nwant %q", reopen, got, want)
 		}
-		sum, err := db.Summary(t.Context(), "r")
+		sum, err := summary.Of(t.Context(), db, "r")
 		if err != nil {
 			t.Fatal(err)
 		}
-		for most, brief := range map[int]bool{sum.Tasks - 1: true, sum.Tasks: false} {
-			s, err := db.SummaryWithin(t.Context(), "r", most)
-			if err != nil || s.Brief != brief || s.Tasks != sum.Tasks || (len(s.WorkflowRow) == 0) != brief {
-				t.Errorf("within %d of %d tasks: %+v (%v)", most, sum.Tasks, s, err)
-			}
-		}
 		if sum.Lost != sqlite.Span(6*time.Second) ||
-			fmt.Sprint(sum.Preemptions) != fmt.Sprint([]sqlite.Preemptions{{How: "checkpoint", Count: 2, Tasks: 1,
+			fmt.Sprint(sum.Preemptions) != fmt.Sprint([]summary.Preemptions{{How: "checkpoint", Count: 2, Tasks: 1,
 				Away: 3e9},
 				{How: "freeze", Count: 1, Tasks: 1, Away: 3e9}, {How: "restart", Count: 1, Tasks: 1, Away: 25e8,
 					Lost: 15e8}}) {
@@ -148,23 +141,5 @@ func eachRow(t *testing.T, db *sqlite.DB, q string, row func(scan func(...any)))
 	}
 	if err := rows.Err(); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// The second attempt was taken over by another gantry, which does not know when it was staged and its container made.
-func TestStartsCountForAttemptsTakenOver(t *testing.T) {
-	const s = logtest.Second
-	db := open(t, filepath.Join(t.TempDir(), sqlite.FileName), sqlite.Durable)
-	l := logtest.New(t, db, logtest.Info("r"))
-	first := l.Arrive(0, "w", []string{"a", "b"}, [][]int32{nil, nil})
-	for i, u := range []planner.Usage{{Staged: s, Created: 2 * s, Started: 3 * s, Ended: 10 * s},
-		{Staged: unit.Never, Created: unit.Never, Started: 2 * s, Ended: 12 * s}} {
-		a := l.Start(0, first+planner.TaskID(i), 1, 0, 10*time.Second)
-		l.Event(u.Ended, &planner.AttemptExited{Attempt: a, Outcome: planner.OK, Ran: u.Ended.Sub(u.Started),
-			Usage: u})
-	}
-	sum, err := db.Summary(t.Context(), "r")
-	if err != nil || sum.Starting == nil || math.Abs(*sum.Starting-100*4/22.0) > 1e-9 {
-		t.Errorf("starts took %v of the time, want 4 of 22 s: %v", sum.Starting, err)
 	}
 }

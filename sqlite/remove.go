@@ -8,11 +8,10 @@ import (
 // Remove deletes a run, given by its whole name, with everything that the log has of it. Models that were trained on it
 // stay. It returns an *Unknown if the log does not have the run.
 func (db *DB) Remove(ctx context.Context, run string) error {
-	id, err := db.whole(ctx, run)
-	if err != nil {
+	if _, err := db.State(ctx, run); err != nil {
 		return err
 	}
-	if err := db.change("DELETE FROM runs WHERE id = ?", id); err != nil {
+	if err := db.change("DELETE FROM runs WHERE name = ?", run); err != nil {
 		return err
 	}
 	return db.shrink()
@@ -60,13 +59,4 @@ func (db *DB) shrink() error {
 		_ = db.exec("VACUUM")
 	}
 	return err
-}
-
-// whole finds a run by its whole name.
-func (db *DB) whole(ctx context.Context, run string) (id int64, err error) {
-	id, name, err := db.Find(ctx, run)
-	if err == nil && name != run {
-		err = unknownf("no run %q in the log; known: %s", run, name)
-	}
-	return id, err
 }

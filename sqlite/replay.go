@@ -44,7 +44,7 @@ func (r *Run) ReplayAfter(ctx context.Context, seq uint64, each func(e planner.E
 	return r.db.replay(ctx, r.id, r.info.Name, seq, each)
 }
 
-// Events is Run.Replay of a run that is not to be continued. The run is given as in Summary.
+// Events is Run.Replay of a run that is not to be continued. The run is given as in Find.
 func (db *DB) Events(ctx context.Context, run string, each func(e planner.Event,
 	admission *executor.Admission) error) error {
 	id, info, err := db.runInfo(ctx, run)
@@ -139,7 +139,7 @@ func (db *DB) defined(ctx context.Context, query string, args ...any) (*executor
 }
 
 // Admissions gives the workflows of a run as they were admitted, in order, with all tasks that were added. The
-// run is given as in Summary.
+// run is given as in Find.
 func (db *DB) Admissions(ctx context.Context, run string, each func(*executor.Admission) error) error {
 	r, _ := db.ask(ctx, run)
 	var flows []int64
@@ -199,7 +199,7 @@ func (r *RunInfo) Besides(a *executor.Admission) func(i int) []string {
 	}
 }
 
-// Info reads the RunInfo that CreateRun was given. The run is given as in Summary.
+// Info reads the RunInfo that CreateRun was given. The run is given as in Find.
 func (db *DB) Info(ctx context.Context, run string) (RunInfo, error) {
 	_, info, err := db.runInfo(ctx, run)
 	return info, err
@@ -240,13 +240,13 @@ func (db *DB) KnownEnds(ctx context.Context, run string) (map[int64]int64, error
 		JOIN events e ON e.run = r.id AND e.kind = ? WHERE r.name = ?`, int64(planner.KindAttemptExited), run)
 }
 
-// Flows lists the workflows of a run that have arrived, in order. The run is given as in Summary.
+// Flows lists the workflows of a run that have arrived, in order. The run is given as in Find.
 func (db *DB) Flows(ctx context.Context, run string) ([]Flow, error) {
 	return rowsOfRun[Flow](ctx, db, run, "SELECT workflow, name, label, state, source, coalesce(ended_ns, 0) FROM "+
 		"workflows WHERE run = ? AND state <> 'continued' ORDER BY workflow")
 }
 
-// Admission is a workflow of a run as it was admitted. The run is given as in Summary.
+// Admission is a workflow of a run as it was admitted. The run is given as in Find.
 func (db *DB) Admission(ctx context.Context, run string, w planner.WorkflowID) (*executor.Admission, error) {
 	id, _, err := db.Find(ctx, run)
 	if err != nil {

@@ -171,7 +171,7 @@ func (db *DB) runInfo(ctx context.Context, name string) (int64, RunInfo, error) 
 		return 0, RunInfo{}, fmt.Errorf("run %s: %w", found, err)
 	}
 	info.Started = time.Unix(0, started).UTC()
-	images, err := db.images(ctx, id)
+	images, err := db.ImagesOf(ctx, id)
 	if len(images) > 0 {
 		info.Images = images
 	}

@@ -625,14 +625,14 @@ func TestRunsAreFoundByNameAndPrefix(t *testing.T) {
 	for _, c := range []struct{ ask, want string }{
 		{"calm-hopper-1111", "calm-hopper-1111"}, {"calm-t", "calm-turing-2222"}, {"", "bold-lovelace-3333"},
 		{"calm", ""}, {"none", ""}} {
-		s, err := db.Summary(context.Background(), c.ask)
+		_, name, err := db.Find(t.Context(), c.ask)
 		unknown := new(sqlite.Unknown)
 		switch {
 		case c.want == "" && (!errors.As(err, &unknown) || !strings.HasSuffix(err.Error(),
 			"known: bold-lovelace-3333, calm-turing-2222, calm-hopper-1111")):
 			t.Errorf("%q: %v", c.ask, err)
-		case c.want != "" && (err != nil || s.Run != c.want):
-			t.Errorf("%q: %v %v", c.ask, s, err)
+		case c.want != "" && (err != nil || name != c.want):
+			t.Errorf("%q: %v %v", c.ask, name, err)
 		}
 	}
 }

@@ -301,7 +301,7 @@ func (db *DB) Outcome(ctx context.Context, id int64) (*Outcome, error) {
 func (db *DB) OutcomeOf(ctx context.Context, s *Submitted) (*Outcome, error) {
 	o := &Outcome{Submitted: *s}
 	if s.Workflow != planner.None {
-		const of = "(SELECT count(*) FROM tasks t WHERE t.run = w.run AND " + ofWorkflow + " AND t.state "
+		const of = "(SELECT count(*) FROM tasks t WHERE t.run = w.run AND " + OfWorkflow + " AND t.state "
 		// t is the task of the submission, or the only one of its workflow.
 		if err := db.one(ctx, `SELECT iif(?3 < 0, w.state, t.state), iif(?3 < 0, w.tasks, 1),
 				CASE WHEN ?3 >= 0 THEN t.state = 'done' WHEN w.state = 'done' THEN w.tasks ELSE `+of+`= 'done') END,

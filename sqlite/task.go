@@ -168,7 +168,7 @@ func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, 
 		"SELECT task, name FROM tasks WHERE run = ?1 AND task = CAST(substr(?2, 2) AS INTEGER) AND '#' || task = ?2",
 		// Of all workflows only the names are read, and tasks only of those that fit.
 		"SELECT t.task, t.name FROM workflows w INDEXED BY workflows_by_name CROSS JOIN tasks t ON t.run = ?1 AND " +
-			ofWorkflow + " WHERE w.run = ?1 AND substr(?2, 1, length(w.name) + 1) = w.name || '/' AND " +
+			OfWorkflow + " WHERE w.run = ?1 AND substr(?2, 1, length(w.name) + 1) = w.name || '/' AND " +
 			"t.name = substr(?2, length(w.name) + 2) AND t.state <> 'continued'",
 		query + "(t.name = ?2 OR w.name || '/' || t.name = ?2)",
 		query + "(lower(t.kind) = lower(?2) OR lower(w.name || '/' || t.kind) = lower(?2)) ORDER BY t.task",
@@ -242,7 +242,7 @@ const forerunners = `WITH RECURSIVE line(flow, name, own) AS (
 	UNION SELECT w.continues, l.name, 0 FROM line l JOIN workflows w ON w.run = ?1 AND w.workflow = l.flow
 	WHERE w.continues IS NOT NULL)
 	SELECT ?2 AS task UNION SELECT t.task FROM line l CROSS JOIN workflows w ON w.run = ?1 AND w.workflow = l.flow
-	CROSS JOIN tasks t ON t.run = ?1 AND ` + ofWorkflow + ` AND t.name = l.name
+	CROSS JOIN tasks t ON t.run = ?1 AND ` + OfWorkflow + ` AND t.name = l.name
 	WHERE NOT l.own`
 
 // attemptsOf selects the attempts of those: the last of each, and all that did not end well. SQLite would look at all
@@ -251,7 +251,7 @@ const attemptsOf = `SELECT attempt FROM tasks WHERE run = ?1 AND task IN (` + fo
 	UNION ALL SELECT attempt FROM attempts INDEXED BY attempts_not_ok WHERE run = ?1 AND task IN (` + forerunners + `)
 	AND outcome <> 'ok'`
 
-// Task returns the life of a task of a run. The run is given as in Summary, the task by name, by WORKFLOW/NAME, or by
+// Task returns the life of a task of a run. The run is given as in Find, the task by name, by WORKFLOW/NAME, or by
 // #ID.
 func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	id, name, err := db.Find(ctx, run)

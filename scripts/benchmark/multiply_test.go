@@ -10,6 +10,7 @@ import (
 
 	"gantry/sqlite"
 	"gantry/sqlite/logtest"
+	"gantry/sqlite/report/summary"
 )
 
 // multiply copies all runs of a log, so that there are n times as many: run NAME is there as NAME-1, NAME-2 and so on,
@@ -70,12 +71,12 @@ func TestMultiply(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	first, err := db.Summary(t.Context(), "calm")
+	first, err := summary.Of(t.Context(), db, "calm")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"calm-1", "calm-2"} {
-		s, err := db.Summary(t.Context(), name)
+		s, err := summary.Of(t.Context(), db, name)
 		if err != nil {
 			t.Fatal(err)
 		}

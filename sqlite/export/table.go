@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"gantry/sqlite"
+	"gantry/sqlite/report/summary"
 )
 
 // The tables of a run. The same columns come first in each; the names of columns show their units.
@@ -102,10 +103,10 @@ func table(write func(ctx context.Context, w io.Writer, db *sqlite.DB, query str
 
 // objects writes one object with the summaries, the tasks and the attempts of runs. An unknown value is null.
 func objects(ctx context.Context, w io.Writer, db *sqlite.DB, runs ...string) error {
-	summaries := make([]*sqlite.Summary, len(runs))
+	summaries := make([]*summary.Run, len(runs))
 	for i, run := range runs {
 		var err error
-		if summaries[i], err = db.Summary(ctx, run); err != nil {
+		if summaries[i], err = summary.Of(ctx, db, run); err != nil {
 			return err
 		}
 	}

@@ -130,12 +130,16 @@ func CompareRuns(ctx context.Context, db *sqlite.DB, a, b string) (*Comparison, 
 	var rows [2]map[[2]string]taskRow
 	var flows [2]map[string][2]int64 // by name: makespan and response
 	for i, name := range []string{a, b} {
-		s, err := db.Summary(ctx, name)
+		info, err := db.Info(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		s, err := db.Overview(ctx, info.Name)
 		if err != nil {
 			return nil, err
 		}
 		c.Runs[i] = RunSide{Run: s.Run, Runtime: s.Runtime, Policy: s.Policy, State: fmt.Sprint(s.State),
-			TimeScale: s.TimeScale, HostModel: s.HostModel}
+			TimeScale: info.TimeScale, HostModel: s.HostModel}
 		if s.Makespan != nil {
 			ns := int64(*s.Makespan)
 			c.Runs[i].Makespan = &ns

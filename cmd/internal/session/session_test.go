@@ -16,6 +16,7 @@ import (
 	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/sqlite"
+	"gantry/sqlite/report/summary"
 	"gantry/trace/scenario"
 )
 
@@ -86,15 +87,15 @@ func (l *lab) log() *sqlite.DB {
 }
 
 // summary is that of a run of the log.
-func (l *lab) summary(name string) *sqlite.Summary {
+func (l *lab) summary(name string) *summary.Run {
 	l.Helper()
-	s, err := l.log().Summary(l.Context(), name)
+	s, err := summary.Of(l.Context(), l.log(), name)
 	l.must(err)
 	return s
 }
 
 // run is the summary of a run that ends well.
-func (l *lab) run(name, file string, edit func(s *session.Settings)) *sqlite.Summary {
+func (l *lab) run(name, file string, edit func(s *session.Settings)) *summary.Run {
 	l.Helper()
 	_, err := l.begin(name, file, edit)
 	l.must(err)
@@ -102,8 +103,8 @@ func (l *lab) run(name, file string, edit func(s *session.Settings)) *sqlite.Sum
 }
 
 // kind is what a run says of a type of task, in seconds.
-func kind(s *sqlite.Summary, name string) (estimated, runtime float64) {
-	i := slices.IndexFunc(s.Kinds, func(k sqlite.KindSummary) bool { return k.Kind == name })
+func kind(s *summary.Run, name string) (estimated, runtime float64) {
+	i := slices.IndexFunc(s.Kinds, func(k summary.Kind) bool { return k.Kind == name })
 	return time.Duration(*s.Kinds[i].Estimated).Seconds(), time.Duration(*s.Kinds[i].Runtime).Seconds()
 }
 
@@ -168,7 +169,7 @@ func TestAStreamRunsAsASimulationAndOnTheNullRuntime(t *testing.T) {
 	l := newLab(t, "sim", "{name: n, cores: 4}", map[string]string{"w.yaml": "seed: 3\nrepetitions: 2\ncount: 12\n" +
 		"mix: [{generator: montage, fraction: 3}, {generator: random}]\ntasks: 20..24\narrivals: {process: fixed, " +
 		"interval: 1h}\ntotal_runtime: {distribution: constant, mean: 10s}\n"})
-	seconds := func(s *sqlite.Summary) float64 { return time.Duration(*s.Makespan).Seconds() }
+	seconds := func(s *summary.Run) float64 { return time.Duration(*s.Makespan).Seconds() }
 	first, again := l.run("first", "w.yaml", nil), l.run("again", "w.yaml", nil)
 	other := l.run("other", "w.yaml", func(s *session.Settings) { s.Repetition = 2 })
 	if len(first.WorkflowRow) != 12 || seconds(first) < 11*3600 || seconds(first) != seconds(again) ||
@@ -227,7 +228,7 @@ func TestARunOfTheLogIsSimulatedAgain(t *testing.T) {
 	first := l.run("first", "w.yaml", func(s *session.Settings) { s.Errors, s.Startup = "uniform:1", 2*time.Second })
 	l.run("null", "f.dax", func(s *session.Settings) { s.Runtime, s.TimeScale = "null", 0 })
 	log := l.log()
-	again := func(of, name, policy string) *sqlite.Summary {
+	again := func(of, name, policy string) *summary.Run {
 		t.Helper()
 		info, err := log.Info(t.Context(), of)
 		set, with := &session.Settings{}, l.with
