@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gantry/cmd/api"
+	"gantry/cmd/internal/server"
 )
 
 // task hands in one task and returns its number.
@@ -56,7 +57,7 @@ func TestSingleTasksComeAfterOthers(t *testing.T) {
 	s.ends(exitOK)
 	db := logIn(t, dir)
 	for bytes, want := range map[int]int{20 << 10: 4, 10: 0} { // those with long options take long to read
-		if all, err := db.SingleTasks(t.Context(), os.Getuid(), 100, bytes); err != nil || len(all) != want {
+		if all, err := server.EarlierTasks(t.Context(), db, os.Getuid(), 100, bytes); err != nil || len(all) != want {
 			t.Errorf("%d tasks with options of %d bytes are read, want %d (%v)", len(all), bytes, want, err)
 		}
 	}

@@ -177,51 +177,10 @@ func (db *DB) SubmittedTo(ctx context.Context, users []int, most int) (latest []
 	return latest[:min(len(latest), most)], nil
 }
 
-// SingleTask is a single task of any run that ended well.
-type SingleTask struct {
-	Options string
-	Kind    string
-	Ran     time.Duration
-}
-
-// SingleTasks returns the latest of a user in all runs, at most that many, the newest first, without those
-// whose options have more bytes.
-func (db *DB) SingleTasks(ctx context.Context, uid, most, bytes int) ([]SingleTask, error) {
-	return RowsOf[SingleTask](ctx, db, "SELECT s.options, t.kind, a.ran_ns FROM submitted s "+
-		"JOIN tasks t ON t.run = s.run AND t.task = s.task JOIN attempts a ON a.run = t.run AND a.attempt = t.attempt "+
-		"WHERE s.uid = ? AND s.kind = 'task' AND a.outcome = 'ok' AND "+
-		"octet_length(s.options) <= ? ORDER BY s.id DESC LIMIT ?", uid, bytes, most)
-}
-
-// ToServe returns the name of the latest run of a server that is to be continued, "" if there is none: it did not end,
-// or something that was accepted has not arrived.
-func (db *DB) ToServe(ctx context.Context) (string, error) {
-	names, err := RowsOf[string](ctx, db, "SELECT name FROM runs r WHERE json_extract(settings, '$.serve') "+
-		"AND (state IN ('running', 'interrupted') OR EXISTS (SELECT 1 FROM submitted s WHERE s.run = r.id "+
-		"AND s.state = 'accepted')) ORDER BY id DESC LIMIT 1")
-	if err != nil || len(names) == 0 {
-		return "", err
-	}
-	return names[0], nil
-}
-
 // Waiting returns the submissions to the run that have not arrived, by arrival, with their definitions.
 func (r *Run) Waiting(ctx context.Context) ([]Submitted, error) {
 	return RowsOf[Submitted](ctx, r.db, strings.Replace(submittedColumns, " FROM", ", s.definition FROM", 1)+
 		"WHERE s.run = ? AND s.state = 'accepted' ORDER BY s.at_ns, s.id", r.id)
-}
-
-// WorkflowName is the name of a workflow in a run.
-func (db *DB) WorkflowName(ctx context.Context, run string, w planner.WorkflowID) (name string, err error) {
-	err = db.one(ctx, "SELECT w.name FROM workflows w JOIN runs r ON r.id = w.run WHERE r.name = ? AND w.workflow = ?",
-		[]any{run, w}, &name)
-	return name, err
-}
-
-// WorkflowsOf returns the names of the workflows of a tenant in a run.
-func (db *DB) WorkflowsOf(ctx context.Context, run, tenant string) ([]string, error) {
-	return RowsOf[string](ctx, db, "SELECT w.name FROM workflows w JOIN runs r ON r.id = w.run "+
-		"WHERE r.name = ? AND w.tenant = ?", run, tenant)
 }
 
 // Entered returns the submissions to the run that have arrived or were settled, in order.

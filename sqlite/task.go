@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 
-	"gantry/planner"
 	"gantry/trace/spelling"
 )
 
@@ -353,30 +352,6 @@ func (db *DB) label(ctx context.Context, run int64, l *Life) error {
 		l.Label = fmt.Sprintf("%s %d", l.Kind, like.Nth)
 	}
 	return err
-}
-
-// WaitsForOthers reports whether other tasks, by the resources that they hold or get first, are the reason to wait.
-func WaitsForOthers(reason string) bool { return reason == "no-node-free" || reason == "outranked" }
-
-// LastWait returns, of a task of a run of a server, only the last wait, which takes a moment in any log. The run is
-// given by its whole name.
-func (db *DB) LastWait(ctx context.Context, run string, t planner.TaskID) (*Life, error) {
-	l := &Life{Run: run, ID: int64(t)}
-	var since *Span
-	var w Waiting
-	err := db.one(ctx, `SELECT r.policy, r.state, t.name, t.state, t.need_millicores,
-		t.need_memory_bytes, t.need_disk_bps, x.since_ns, coalesce(x.reason, ''), coalesce(x.dim, ''),
-		coalesce(n.name, ''), x.until_ns
-		FROM runs r JOIN tasks t ON t.run = r.id AND t.task = ?2
-		LEFT JOIN waits x ON x.run = r.id AND x.task = ?2 AND
-			x.seq = (SELECT max(seq) FROM waits WHERE run = r.id AND task = ?2)
-		LEFT JOIN nodes n ON n.run = r.id AND n.node = x.node WHERE r.name = ?1`, []any{run, t}, &l.Policy, &l.RunState,
-		&l.Task, &l.State, &l.CPU, &l.Memory, &l.Disk, &since, &w.Reason, &w.Dim, &w.Node, &w.Until)
-	if since != nil {
-		w.Since = *since
-		l.Waits = []Waiting{w}
-	}
-	return l, err
 }
 
 // TaskRow is how a task of a run stands. Nil is not known, or not yet.

@@ -86,7 +86,11 @@ func Run(ctx context.Context, set *session.Settings, o session.Options, with Opt
 	for _, path := range []string{api.SocketName, api.LockName} {
 		session.GiveToCaller(filepath.Join(s.Home, path))
 	}
-	run, err := s.DB.ToServe(ctx)
+	// The latest run of a server is to be continued that did not end, or for which something was accepted that has not
+	// arrived.
+	run, err := sqlite.RowOf[string](ctx, s.DB, `SELECT name FROM runs r WHERE json_extract(settings, '$.serve')
+		AND (state IN ('running', 'interrupted') OR EXISTS (SELECT 1 FROM submitted s WHERE s.run = r.id
+		AND s.state = 'accepted')) ORDER BY id DESC LIMIT 1`)
 	if err != nil {
 		return exit.With(exit.Host, err)
 	}
@@ -146,15 +150,39 @@ func (v *Server) open(s *session.Session) {
 
 // why says why a task waits; "" if it has started.
 func (v *Server) why(ctx context.Context, t planner.TaskID, others *server.UnderWay) string {
-	life, err := v.run.DB.LastWait(ctx, v.run.Name, t)
+	life, err := lastWait(ctx, v.run.DB, v.run.Name, t)
 	if err != nil || life.State != "waiting" {
 		return ""
 	}
-	if n := len(life.Waits); n > 0 && sqlite.WaitsForOthers(life.Waits[n-1].Reason) {
-		w := &life.Waits[n-1]
-		w.Held, w.Holds, w.Now = others.Names, others.Count, true
+	for i := range life.Waits {
+		// Others are the reason, by the resources that they hold or get first.
+		if w := &life.Waits[i]; w.Reason == "no-node-free" || w.Reason == "outranked" {
+			w.Held, w.Holds, w.Now = others.Names, others.Count, true
+		}
 	}
 	return life.Task + ": " + v.with.Why(life)
+}
+
+// lastWait reads, of a task of a run, only the last wait, which takes a moment in any log.
+func lastWait(ctx context.Context, db *sqlite.DB, run string, t planner.TaskID) (*sqlite.Life, error) {
+	x, err := sqlite.RowOf[struct {
+		Policy            string
+		RunState          sqlite.State
+		Task, State       string
+		CPU, Memory, Disk int64
+		Wait              sqlite.Waiting
+	}](ctx, db, `SELECT r.policy, r.state, t.name, t.state, t.need_millicores, t.need_memory_bytes, t.need_disk_bps,
+			coalesce(x.since_ns, -1), coalesce(x.reason, ''), coalesce(x.dim, ''), coalesce(n.name, ''), x.until_ns
+		FROM runs r JOIN tasks t ON t.run = r.id AND t.task = ?2
+		LEFT JOIN waits x ON x.run = r.id AND x.task = ?2 AND
+			x.seq = (SELECT max(seq) FROM waits WHERE run = r.id AND task = ?2)
+		LEFT JOIN nodes n ON n.run = r.id AND n.node = x.node WHERE r.name = ?1`, run, t)
+	l := &sqlite.Life{Run: run, ID: int64(t), Policy: x.Policy, RunState: x.RunState, Task: x.Task, State: x.State,
+		CPU: x.CPU, Memory: x.Memory, Disk: x.Disk}
+	if x.Wait.Since >= 0 {
+		l.Waits = []sqlite.Waiting{x.Wait}
+	}
+	return l, err
 }
 
 // setPolicy lets another policy plan, as if it had seen all that is in the log.

@@ -251,7 +251,8 @@ func (d *diskUse) of(ctx context.Context, tenant string) (int64, error) {
 		return was.bytes, nil
 	}
 	began := time.Now()
-	names, err := d.db.WorkflowsOf(ctx, d.run, tenant)
+	names, err := sqlite.RowsOf[string](ctx, d.db, `SELECT w.name FROM runs r JOIN workflows w ON w.run = r.id
+		WHERE r.name = ? AND w.tenant = ?`, d.run, tenant)
 	if err != nil {
 		return 0, err
 	}

@@ -165,6 +165,19 @@ func TestDependenciesOfARequestAreBounded(t *testing.T) {
 	}
 }
 
+// A submission to an earlier run that was cancelled before it arrived has left no files.
+func TestATaskMayComeAfterWhatNeverArrived(t *testing.T) {
+	known := &earlier{outcomes: map[int64]*sqlite.Outcome{7: {Submitted: sqlite.Submitted{ID: 7, Run: "before", UID: 1,
+		State: sqlite.Cancelled, Workflow: planner.None, Task: planner.None}}}}
+	sub := &executor.Submission{Sources: make([]executor.Source, 1),
+		Workflow: &trace.Workflow{Files: []trace.File{{Name: "in", Producer: -1}}}}
+	left, err := New(Config{}).dependencies(t.Context(), []executor.Dependency{{ID: 7, Ended: true}}, sub, Peer{UID: 1},
+		known)
+	if err != nil || len(left) > 0 || sub.Sources[0].Path != "" {
+		t.Errorf("%v is left, %v, %v", left, sub.Sources, err)
+	}
+}
+
 // Earlier tasks are read while nobody else waits, and not again at once.
 func TestTailsAreReadOutsideOfTheLock(t *testing.T) {
 	s, by := New(Config{}), Peer{UID: 1} // without a log, a query of which panics

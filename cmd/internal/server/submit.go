@@ -394,13 +394,9 @@ func (s *Server) dependencies(ctx context.Context, after []executor.Dependency, 
 			left = append(left, d)
 			continue
 		}
-		name, err := s.DB.WorkflowName(ctx, o.Run, o.Workflow)
-		if err != nil {
-			return nil, err
-		}
-		for i := range sub.Sources {
-			if f := &sub.Workflow.Files[i]; sub.Sources[i].Path == "" && f.Producer < 0 {
-				sub.Sources[i] = s.Results(o.Run, name, f.Name)
+		for i := range sub.Sources { // nothing is left of one that never arrived
+			if f := &sub.Workflow.Files[i]; o.Flow != "" && sub.Sources[i].Path == "" && f.Producer < 0 {
+				sub.Sources[i] = s.Results(o.Run, o.Flow, f.Name)
 			}
 		}
 	}
@@ -421,17 +417,16 @@ func (s *Server) Enter(ctx context.Context, e *executor.Engine) error {
 	if err != nil {
 		return err
 	}
-	names := map[planner.WorkflowID]string{}
+	names, err := sqlite.MapOf[planner.WorkflowID, string](ctx, s.DB, `SELECT w.workflow, w.name FROM runs r
+		JOIN workflows w ON w.run = r.id WHERE r.name = ?`, s.Run.Info().Name)
+	if err != nil {
+		return err
+	}
 	for i := range rows {
 		row := &rows[i]
-		r := executor.Ref{Workflow: row.Workflow, Task: row.Task}
+		r := executor.Ref{Workflow: row.Workflow, Task: row.Task, Name: names[row.Workflow]}
 		if row.Workflow == planner.None {
 			r.Settled = row.State
-		} else if r.Name = names[row.Workflow]; r.Name == "" {
-			if r.Name, err = s.DB.WorkflowName(ctx, row.Run, row.Workflow); err != nil {
-				return err
-			}
-			names[row.Workflow] = r.Name
 		}
 		e.Refer(row.ID, r)
 		if row.Kind == sqlite.KindTask && row.Workflow != planner.None {

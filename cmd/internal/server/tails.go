@@ -47,7 +47,7 @@ func (s *Server) tailsFor(ctx context.Context, items []handed, by Peer) map[kind
 	if fresh {
 		return known.after
 	}
-	tasks, err := s.DB.SingleTasks(ctx, by.UID, mostEarlier, mostOptions)
+	tasks, err := EarlierTasks(ctx, s.DB, by.UID, mostEarlier, mostOptions)
 	if err != nil {
 		if ctx.Err() == nil {
 			s.Fault(fmt.Sprintf("earlier tasks: %v: tasks are ranked without those to come", err))
@@ -59,6 +59,22 @@ func (s *Server) tailsFor(ctx context.Context, items []handed, by Peer) map[kind
 	defer s.mu.Unlock()
 	s.tails[by.UID] = tails{now, after}
 	return after
+}
+
+// EarlierTask is a single task of any run that ended well.
+type EarlierTask struct {
+	Options string
+	Kind    string
+	Ran     time.Duration
+}
+
+// EarlierTasks returns the latest of a user in all runs, at most that many, the newest first, without those whose
+// options have more bytes.
+func EarlierTasks(ctx context.Context, db *sqlite.DB, uid, most, bytes int) ([]EarlierTask, error) {
+	return sqlite.RowsOf[EarlierTask](ctx, db, `SELECT s.options, t.kind, a.ran_ns FROM submitted s
+		JOIN tasks t ON t.run = s.run AND t.task = s.task JOIN attempts a ON a.run = t.run AND a.attempt = t.attempt
+		WHERE s.uid = ? AND s.kind = 'task' AND a.outcome = 'ok' AND octet_length(s.options) <= ?
+		ORDER BY s.id DESC LIMIT ?`, uid, bytes, most)
 }
 
 // wantsTail reports whether it is a single task whose tail can be known and was not given by its user.
@@ -81,7 +97,7 @@ func checkPaths(paths []string) error {
 }
 
 // afterKinds returns the longest path below each kind, by mean runtimes of the kinds on it.
-func afterKinds(earlier []sqlite.SingleTask) map[kind]time.Duration {
+func afterKinds(earlier []EarlierTask) map[kind]time.Duration {
 	type stats struct {
 		sum      time.Duration
 		runs     int
