@@ -102,11 +102,12 @@ func fileNames(files []*executor.FileSpec) []string {
 // onlyTask names the task of a submission that has only one, as the arguments of findTask.
 func onlyTask(c *cli.Context, db *sqlite.DB) (args []string, err error) {
 	id := c.Args().First()
-	var names []string
-	if err := db.Tasks(c.Context, id, func(x sqlite.TaskRow) error {
-		names = append(names, x.Workflow+"/"+x.Task)
-		return nil
-	}); err != nil {
+	_, run, err := db.Find(c.Context, id)
+	if err != nil {
+		return nil, session.LogError(err)
+	}
+	names, err := sqlite.RowsOf[string](c.Context, db, "SELECT workflow || '/' || task FROM v_tasks WHERE run = ?", run)
+	if err != nil {
 		return nil, session.LogError(err)
 	}
 	if len(names) != 1 {

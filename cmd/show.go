@@ -114,6 +114,19 @@ func show(c *cli.Context, db *sqlite.DB) error {
 	return nil
 }
 
+// taskRow is how a task of a run stands. Nil is not known, or not yet.
+type taskRow struct {
+	Workflow string   `json:"workflow"`
+	Task     string   `json:"task"`
+	Kind     string   `json:"kind"`
+	State    string   `json:"state"`
+	Outcome  *string  `json:"outcome"` // of the last attempt, or "reused"; nil before one has ended
+	Node     *string  `json:"node"`
+	Attempts int      `json:"attempts"`
+	Wait     *float64 `json:"wait_s"`
+	Runtime  *float64 `json:"runtime_s"`
+}
+
 // showTasks lists the tasks of a run.
 func showTasks(c *cli.Context, db *sqlite.DB, run string) error {
 	t := columns.New(c.App.Writer, "task|type|state|node|-attempts|-wait|-runtime")
@@ -123,7 +136,7 @@ func showTasks(c *cli.Context, db *sqlite.DB, run string) error {
 		}
 		return term.Meant(*s)
 	}
-	err := db.Tasks(c.Context, run, func(x sqlite.TaskRow) error {
+	err := sqlite.EachRow(c.Context, db, func(x *taskRow) error {
 		if asJSON(c, x) {
 			return nil
 		}
@@ -137,7 +150,7 @@ func showTasks(c *cli.Context, db *sqlite.DB, run string) error {
 		}
 		t.Row(x.Workflow+"/"+x.Task, x.Kind, state, node, x.Attempts, seconds(x.Wait), seconds(x.Runtime))
 		return nil
-	})
+	}, "SELECT workflow, task, kind, state, outcome, node, attempts, wait_s, runtime_s FROM v_tasks WHERE run = ?", run)
 	if err != nil {
 		return session.LogError(err)
 	}

@@ -1,8 +1,6 @@
 package sqlite
 
-import (
-	"context"
-)
+import "context"
 
 // Scopes of predictions.
 const (
@@ -42,15 +40,6 @@ func (r *Run) Predict(all []Prediction) error {
 		}
 		return nil
 	})
-}
-
-// Predictions returns the latest predictions of a run, those of the run first, then of workflows, then of types.
-func (db *DB) Predictions(ctx context.Context, run string) ([]Prediction, error) {
-	return RowsOf[Prediction](ctx, db, `SELECT made_s, scope, name, basis, tasks, repetitions, predicted_s, low_s,
-		high_s, actual_s, error_pct, within
-		FROM v_predictions v WHERE run = ?1 AND made_s = (SELECT max(p.at_ns) / 1e9 FROM predictions p JOIN runs r
-			ON r.id = p.run WHERE r.name = ?1)
-		ORDER BY CASE scope WHEN 'run' THEN 0 WHEN 'workflow' THEN 1 ELSE 2 END, tasks DESC, name`, run)
 }
 
 // Image is the image that a name stood for in a run.

@@ -141,29 +141,32 @@ func (db *DB) defined(ctx context.Context, query string, args ...any) (*executor
 // Admissions gives the workflows of a run as they were admitted, in order, with all tasks that were added. The
 // run is given as in Find.
 func (db *DB) Admissions(ctx context.Context, run string, each func(*executor.Admission) error) error {
-	r, _ := db.ask(ctx, run)
-	var flows []int64
-	into(r, &flows, "SELECT workflow FROM workflows WHERE run = ? ORDER BY workflow")
-	for i := 0; i < len(flows) && r.err == nil; i++ {
+	id, _, err := db.Find(ctx, run)
+	if err != nil {
+		return err
+	}
+	flows, err := RowsOf[int64](ctx, db, "SELECT workflow FROM workflows WHERE run = ? ORDER BY workflow", id)
+	for i := 0; i < len(flows) && err == nil; i++ {
 		var a *executor.Admission
-		if a, r.err = db.admission(ctx, r.run, flows[i]); r.err == nil {
-			r.err = each(a)
+		if a, err = db.admission(ctx, id, flows[i]); err == nil {
+			err = each(a)
 		}
 	}
-	return r.err
+	return err
 }
 
 // Spec is how a task of a run runs; nil if the log has not kept it.
 func (db *DB) Spec(ctx context.Context, l *Life) (*executor.TaskSpec, error) {
-	var w int64
-	var i int
-	r, _ := db.ask(ctx, l.Run)
-	r.one(fmt.Sprintf("SELECT w.workflow, %s FROM tasks t JOIN workflows w ON w.run = t.run AND "+
-		"w.workflow = t.workflow WHERE t.run = ? AND t.task = %d", positionOfTask, l.ID), &w, &i)
-	if r.err != nil {
-		return nil, r.err
+	at, err := RowOf[struct {
+		Run, Workflow int64
+		Position      int
+	}](ctx, db, "SELECT r.id, w.workflow, "+positionOfTask+" FROM runs r JOIN tasks t ON t.run = r.id AND t.task = ? "+
+		"JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow WHERE r.name = ?", l.ID, l.Run)
+	if err != nil {
+		return nil, err
 	}
-	a, err := db.admission(ctx, r.run, w)
+	a, err := db.admission(ctx, at.Run, at.Workflow)
+	i := at.Position
 	if err != nil || i >= len(a.Tasks) || a.Tasks[i].Name != l.Task {
 		return nil, err
 	}

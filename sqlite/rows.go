@@ -19,7 +19,7 @@ type tables struct {
 	conn     *sql.Conn
 	run      int64
 	made     map[string]*statement // by text: prepared when it is used first
-	values   []driver.Value        // memory of a row
+	row      [64]driver.Value      // memory of one, which has no more columns
 	body     bytes.Buffer          // of an event
 	identify bool                  // tasks get an identity
 	commands bool                  // and their command: programs run
@@ -93,9 +93,6 @@ func appendCounters(v []driver.Value, u *planner.Usage, ended bool) []driver.Val
 	}
 	return v
 }
-
-// rowWidth is more than any row has columns.
-const rowWidth = 64
 
 // Statements that change rows.
 var (
@@ -188,7 +185,7 @@ func (t *tables) addTask(p *fresh, x *task, ready planner.Time) error {
 		hash := spec.Identity()
 		identity = hash[:]
 	}
-	v := append(t.values, int64(x.id), int64(x.flow.id), spec.Name, spec.Kind, int64(p.stage), listOf(x.parents),
+	v := append(t.row[:0], int64(x.id), int64(x.flow.id), spec.Name, spec.Kind, int64(p.stage), listOf(x.parents),
 		listOf(p.inputs), listOf(p.outputs), p.need[unit.CPU], p.need[unit.Memory], p.need[unit.Disk],
 		known(int64(spec.TimeLimit), spec.TimeLimit != 0), p.runtime, p.input,
 		known(int64(spec.Declares), spec.Declares != 0), int64(p.imputed), message(spec.Image), command, identity)
@@ -197,7 +194,7 @@ func (t *tables) addTask(p *fresh, x *task, ready planner.Time) error {
 
 // changeTask updates a task.
 func (t *tables) changeTask(x *task, ready planner.Time) error {
-	return t.exec(changeTask, append(x.appendTo(t.values, ready), int64(x.id))...)
+	return t.exec(changeTask, append(x.appendTo(t.row[:0], ready), int64(x.id))...)
 }
 
 // appendTo appends the columns of the row of a task that change.
@@ -212,7 +209,7 @@ func (t *tables) addAttempt(a *attempt) error {
 	x := a.order
 	usage := &planner.Usage{Queued: a.queued, Staged: unit.Never, Created: unit.Never, Started: a.started,
 		Ended: unit.Never, Missing: planner.CountersAll}
-	v := append(t.values, int64(x.Attempt), int64(x.Task), int64(x.Try), int64(x.Node), x.Hold[unit.CPU],
+	v := append(t.row[:0], int64(x.Attempt), int64(x.Task), int64(x.Try), int64(x.Node), x.Hold[unit.CPU],
 		x.Hold[unit.Memory], x.Hold[unit.Disk], reached(x.Until), known(int64(x.Est.Run), x.Est.Source != 0),
 		known(int64(x.Est.Spread), x.Est.Spread != 0), known(int64(x.Est.Samples), x.Est.Source != 0),
 		known(int64(x.Est.Source), x.Est.Source != 0), t.gpus(x))

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -144,7 +143,7 @@ func (db *DB) newRun(id int64, info RunInfo) *Run {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	r := &Run{db: db, id: id, info: info, stop: make(chan struct{}), rows: &tables{conn: db.conn, run: id,
-		nodes: info.Platform.Nodes, made: map[string]*statement{}, values: make([]driver.Value, 0, rowWidth)}}
+		nodes: info.Platform.Nodes, made: map[string]*statement{}}}
 	r.projection = newProjection(r.rows, db.mode == Bulk)
 	db.runs[r] = struct{}{}
 	if db.mode == Bulk {

@@ -140,38 +140,11 @@ func (db *DB) Policies(ctx context.Context, run string) ([]PolicyChange, error) 
 	return rowsOfRun[PolicyChange](ctx, db, run, "SELECT seq, at_ns, policy FROM policies WHERE run = ? ORDER BY seq")
 }
 
-// reading asks queries about a run, whose number is their argument, until one has failed.
-type reading struct {
-	ctx context.Context
-	db  *DB
-	run int64
-	err error
-}
-
-// ask begins to ask about a run, given as in Find.
-func (db *DB) ask(ctx context.Context, run string) (r *reading, name string) {
-	r = &reading{ctx: ctx, db: db}
-	r.run, name, r.err = db.Find(ctx, run)
-	return r, name
-}
-
-// one reads a query that has one row.
-func (r *reading) one(query string, columns ...any) {
-	if r.err == nil {
-		r.err = r.db.one(r.ctx, query, []any{r.run}, columns...)
+// rowsOfRun reads the rows of a query about a run, given as in Find.
+func rowsOfRun[T any](ctx context.Context, db *DB, run, query string) ([]T, error) {
+	id, _, err := db.Find(ctx, run)
+	if err != nil {
+		return nil, err
 	}
-}
-
-// into reads the rows of a query as RowsOf does; the number of the run is the argument before others.
-func into[T any](r *reading, to *[]T, query string, args ...any) {
-	if r.err == nil {
-		*to, r.err = RowsOf[T](r.ctx, r.db, query, append([]any{r.run}, args...)...)
-	}
-}
-
-// rowsOfRun reads the rows of one query about a run, given as in Find.
-func rowsOfRun[T any](ctx context.Context, db *DB, run, query string, args ...any) (all []T, err error) {
-	r, _ := db.ask(ctx, run)
-	into(r, &all, query, args...)
-	return all, r.err
+	return RowsOf[T](ctx, db, query, id)
 }

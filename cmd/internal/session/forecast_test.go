@@ -50,13 +50,13 @@ func TestPredictionsAreKeptWithTheirErrors(t *testing.T) {
 				{"id": "b", "runtimeInSeconds": 0.2, "avgCPU": 50}]}}}`})
 	// The container of b is started ahead, while a runs: only a waits for its own.
 	l.set.Startup, l.set.StartupGiven, l.set.Ahead, l.set.Starts = 100*time.Millisecond, true, true, 3
-	l.run("p", "two.json", nil)
+	all := l.run("p", "two.json", nil).Predictions
+	if len(all) != 4 {
+		t.Fatalf("%+v", all)
+	}
 	l.with.Predict = false
-	l.run("none", "two.json", nil)
-	db := l.log()
-	all, err := db.Predictions(t.Context(), "p")
-	if err != nil || len(all) != 4 {
-		t.Fatalf("%+v, %v", all, err)
+	if none := l.run("none", "two.json", nil).Predictions; len(none) != 0 {
+		t.Errorf("%+v", none)
 	}
 	for i, want := range []struct {
 		scope, name string
@@ -73,9 +73,6 @@ func TestPredictionsAreKeptWithTheirErrors(t *testing.T) {
 			(float64(p.Expected)/float64(*p.Actual)-1)*100-*p.Error > 1e-6 {
 			t.Errorf("actual %v, error %v", p.Actual, p.Error)
 		}
-	}
-	if none, err := db.Predictions(t.Context(), "none"); err != nil || len(none) != 0 {
-		t.Errorf("%+v, %v", none, err)
 	}
 }
 

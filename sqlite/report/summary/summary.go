@@ -252,7 +252,11 @@ func (s *Run) readKept(ctx context.Context, db *sqlite.DB, id int64) (err error)
 	if s.Images, err = db.ImagesOf(ctx, id); err != nil {
 		return err
 	}
-	if s.Predictions, err = db.Predictions(ctx, s.Overview.Run); err != nil {
+	if s.Predictions, err = sqlite.RowsOf[sqlite.Prediction](ctx, db, `SELECT made_s, scope, name, basis, tasks,
+			repetitions, predicted_s, low_s, high_s, actual_s, error_pct, within
+		FROM v_predictions WHERE run = ?1 AND made_s = (SELECT max(made_s) FROM v_predictions WHERE run = ?1)
+		ORDER BY CASE scope WHEN 'run' THEN 0 WHEN 'workflow' THEN 1 ELSE 2 END, tasks DESC, name`,
+		s.Overview.Run); err != nil {
 		return err
 	}
 	metrics, err := db.Metrics(ctx, s.Overview.Run)
