@@ -150,73 +150,61 @@ func read(ctx context.Context, db sqlite.Asked) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Dots, s.Series = map[int64][]Point{}, map[int64]metrics.Steps{}
-	cells := map[int64]*Cell{}
-	for _, part := range []func() error{
-		func() error {
-			all, err := sqlite.RowsOf[Cell](ctx, db, `SELECT cell, params, coalesce(key ->> '$.inputs', '')
-				FROM cells WHERE wanted ORDER BY cell`)
-			for i := range all {
-				cells[all[i].ID] = &all[i]
-				s.Cells = append(s.Cells, &all[i])
-			}
-			return err
-		},
-		func() error { return runs(ctx, db, cells) },
-		func() error {
-			return sqlite.EachRow(ctx, db, func(r *struct {
-				Cell int64
-				Point
-			}) error {
-				s.Dots[r.Cell] = append(s.Dots[r.Cell], r.Point)
-				return nil
-			}, `SELECT cell, tasks, 1.0 * (ended_ns - arrived_ns) / critical_path_ns, 1.0 * work_ns / critical_path_ns
-				FROM workflows WHERE critical_path_ns > 0 ORDER BY cell, repetition, workflow`)
-		},
-		func() error {
-			return sqlite.EachRow(ctx, db, func(r *struct {
-				Cell int64
-				metrics.Step
-			}) error {
-				s.Series[r.Cell] = append(s.Series[r.Cell], r.Step)
-				return nil
-			}, "SELECT cell, at_ns, in_system FROM series WHERE repetition = 0 ORDER BY cell, at_ns")
-		},
-	} {
-		if err := part(); err != nil {
-			return nil, err
-		}
+	all, err := sqlite.RowsOf[Cell](ctx, db, `SELECT cell, params, coalesce(key ->> '$.inputs', '')
+		FROM cells WHERE wanted ORDER BY cell`)
+	if err != nil {
+		return nil, err
 	}
-	return &s, nil
-}
-
-// runs reads the runs of cells.
-func runs(ctx context.Context, db sqlite.Asked, cells map[int64]*Cell) error {
+	cells := map[int64]*Cell{}
+	for i := range all {
+		cells[all[i].ID] = &all[i]
+		s.Cells = append(s.Cells, &all[i])
+	}
+	if err := runs(ctx, db, cells); err != nil {
+		return nil, err
+	}
+	s.Dots, s.Series = map[int64][]Point{}, map[int64]metrics.Steps{}
 	if err := sqlite.EachRow(ctx, db, func(r *struct {
 		Cell int64
-		Run
+		Point
 	}) error {
-		if c := cells[r.Cell]; c != nil {
+		s.Dots[r.Cell] = append(s.Dots[r.Cell], r.Point)
+		return nil
+	}, `SELECT cell, tasks, 1.0 * (ended_ns - arrived_ns) / critical_path_ns, 1.0 * work_ns / critical_path_ns
+		FROM workflows WHERE critical_path_ns > 0 ORDER BY cell, repetition, workflow`); err != nil {
+		return nil, err
+	}
+	return &s, sqlite.EachRow(ctx, db, func(r *struct {
+		Cell int64
+		metrics.Step
+	}) error {
+		s.Series[r.Cell] = append(s.Series[r.Cell], r.Step)
+		return nil
+	}, "SELECT cell, at_ns, in_system FROM series WHERE repetition = 0 ORDER BY cell, at_ns")
+}
+
+// runs reads the runs of cells, with the metrics that they have.
+func runs(ctx context.Context, db sqlite.Asked, cells map[int64]*Cell) error {
+	return sqlite.EachRow(ctx, db, func(r *struct {
+		Cell int64
+		Run
+		Metric *string
+		Value  float64
+	}) error {
+		c := cells[r.Cell]
+		if c == nil {
+			return nil
+		}
+		if n := len(c.Runs); n == 0 || c.Runs[n-1].Repetition != r.Repetition {
 			r.Values = map[string]float64{}
 			c.Runs = append(c.Runs, r.Run)
 		}
-		return nil
-	}, "SELECT r.cell, r.repetition, state, message, coalesce(version, '') FROM runs r LEFT JOIN builds b "+
-		"ON b.cell = r.cell AND b.repetition = r.repetition ORDER BY r.cell, r.repetition"); err != nil {
-		return err
-	}
-	return sqlite.EachRow(ctx, db, func(v *struct {
-		Cell       int64
-		Repetition int
-		metrics.Value
-	}) error {
-		if c := cells[v.Cell]; c != nil {
-			for i := range c.Runs {
-				if c.Runs[i].Repetition == v.Repetition {
-					c.Runs[i].Values[v.Name] = v.Value.Value
-				}
-			}
+		if r.Metric != nil {
+			c.Runs[len(c.Runs)-1].Values[*r.Metric] = r.Value
 		}
 		return nil
-	}, "SELECT cell, repetition, metric, value FROM metrics WHERE value IS NOT NULL")
+	}, `SELECT r.cell, r.repetition, r.state, r.message, coalesce(b.version, ''), NULL, m.metric, coalesce(m.value, 0)
+		FROM runs r LEFT JOIN builds b ON b.cell = r.cell AND b.repetition = r.repetition
+		LEFT JOIN metrics m ON m.cell = r.cell AND m.repetition = r.repetition AND m.value IS NOT NULL
+		ORDER BY r.cell, r.repetition`)
 }
