@@ -73,19 +73,8 @@ func TestExtractHasAllOfASubmission(t *testing.T) {
 			`"emulate":true}`,
 		"SELECT group_concat(image) FROM images": "mine",
 	} {
-		rows, err := one.Query(t.Context(), query)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got sql.NullString
-		for rows.Next() {
-			if err := rows.Scan(&got); err != nil {
-				t.Fatal(err)
-			}
-		}
-		rows.Close()
-		if got.String != want {
-			t.Errorf("%s: %s, not %s", query, got.String, want)
+		if got, err := sqlite.RowOf[string](t.Context(), one, query); err != nil || got != want {
+			t.Errorf("%s: %s, not %s (%v)", query, got, want, err)
 		}
 	}
 	for id, want := range map[int64]string{7: "mine/a_0: a doubt of mine", 9: "last/a_0: a doubt of last", 10: ""} {

@@ -24,19 +24,12 @@ func columnsOf(t *testing.T, path, kind string) map[string][]string {
 		t.Fatal(err)
 	}
 	defer raw.Close()
-	rows, err := raw.Query("SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c WHERE m.type = "+
-		"? AND m.name NOT LIKE 'sqlite_%'", kind)
+	reader := &sqlite.Reader{From: raw, Failed: func(err error) error { return err }}
+	all, err := sqlite.MapOf[string, []string](t.Context(), reader, `SELECT m.name, json_group_array(c.name)
+		FROM sqlite_schema m, pragma_table_info(m.name) c WHERE m.type = ? AND m.name NOT LIKE 'sqlite_%' GROUP BY m.name`,
+		kind)
 	if err != nil {
 		t.Fatal(err)
-	}
-	defer rows.Close()
-	all := map[string][]string{}
-	for rows.Next() {
-		var table, column string
-		if err := rows.Scan(&table, &column); err != nil {
-			t.Fatal(err)
-		}
-		all[table] = append(all[table], column)
 	}
 	return all
 }

@@ -159,19 +159,8 @@ func TestAWorkflowThatGrewIsLoggedWhole(t *testing.T) {
 			"SELECT count(*) FROM v_workflows WHERE tasks = 5 AND succeeded = 5 AND state = 'done'": 2,
 			"SELECT count(*) FROM v_workflows WHERE succeeded = 4 AND failed = 1":                   1,
 		} {
-			rows, err := db.Query(ctx, query)
-			if err != nil {
-				t.Fatal(err)
-			}
-			n := 0
-			for rows.Next() {
-				if err := rows.Scan(&n); err != nil {
-					t.Fatal(err)
-				}
-			}
-			rows.Close()
-			if n != want {
-				t.Errorf("%s: %d, not %d", query, n, want)
+			if n, err := sqlite.RowOf[int](ctx, db, query); err != nil || n != want {
+				t.Errorf("%s: %d, not %d (%v)", query, n, want, err)
 			}
 		}
 	}

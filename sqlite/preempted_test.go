@@ -1,7 +1,6 @@
 package sqlite_test
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -76,27 +75,33 @@ func TestTheLogTellsSuspensionsAndWhatTheyLost(t *testing.T) {
 		exitKept(l, 18*s, c, planner.OK, 9*time.Second, 0)
 
 		var got []string
-		eachRow(t, db, "SELECT task, how, ordered_s, since_s, until_s, away_s, coalesce(kept, -1), lost_s FROM "+
-			"v_suspensions ORDER BY ordered_s, attempt", func(scan func(...any)) {
-			var task, how string
-			var ordered, since, until, away, kept, lost float64
-			scan(&task, &how, &ordered, &since, &until, &away, &kept, &lost)
-			got = append(got, fmt.Sprint(task, " ", how, " ", ordered, since, until, away, kept, lost))
-		})
+		if err := sqlite.EachRow(t.Context(), db, func(r *struct {
+			Task, How                               string
+			Ordered, Since, Until, Away, Kept, Lost float64
+		}) error {
+			got = append(got, fmt.Sprint(r.Task, " ", r.How, " ", r.Ordered, r.Since, r.Until, r.Away, r.Kept, r.Lost))
+			return nil
+		}, "SELECT task, how, ordered_s, since_s, until_s, away_s, coalesce(kept, -1), lost_s FROM v_suspensions "+
+			"ORDER BY ordered_s, attempt"); err != nil {
+			t.Fatal(err)
+		}
 		want := []string{"a_0 freeze 2 2 5 3 -1 0", "b_1 checkpoint 2 2 3.5 1.5 0.25 0",
 			"c_2 restart 2 2 4.5 2.5 -1 1.5", "b_1 checkpoint 6 6 7.5 1.5 0.75 0"}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("reopened %v: got  %q\nwant %q", reopen, got, want)
 		}
 		got = nil
-		eachRow(t, db, "SELECT task, try, coalesce(done, 0), coalesce(before_ns, 0) / 1e9, coalesce(kept, 0), "+
-			"lost_ns / 1e9 FROM v_attempts ORDER BY task, try", func(scan func(...any)) {
-			var task string
-			var try int
-			var done, before, kept, lost float64
-			scan(&task, &try, &done, &before, &kept, &lost)
-			got = append(got, fmt.Sprint(task, " ", try, " ", done, before, kept, lost))
-		})
+		if err := sqlite.EachRow(t.Context(), db, func(r *struct {
+			Task                     string
+			Try                      int
+			Done, Before, Kept, Lost float64
+		}) error {
+			got = append(got, fmt.Sprint(r.Task, " ", r.Try, " ", r.Done, r.Before, r.Kept, r.Lost))
+			return nil
+		}, "SELECT task, try, coalesce(done, 0), coalesce(before_ns, 0) / 1e9, coalesce(kept, 0), lost_ns / 1e9 "+
+			"FROM v_attempts ORDER BY task, try"); err != nil {
+			t.Fatal(err)
+		}
 		want = []string{"a_0 1 0 0 0 0", "b_1 1 0 0 0.25 0", "b_1 2 0.25 1.5 0.75 0", "b_1 3 0.75 4 0 4.5",
 			"b_1 4 0 0 0 0", "c_2 1 0 0 0 1.5", "c_2 2 0 0 0 0", "d_3 1 0 0 0 0"}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -121,25 +126,5 @@ func TestTheLogTellsSuspensionsAndWhatTheyLost(t *testing.T) {
 			life.Suspensions[1].Node != "n2" {
 			t.Errorf("suspensions %+v", life.Suspensions)
 		}
-	}
-}
-
-// eachRow gives the rows of a query on the log.
-func eachRow(t *testing.T, db *sqlite.DB, q string, row func(scan func(...any))) {
-	t.Helper()
-	rows, err := db.Query(context.Background(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		row(func(to ...any) {
-			if err := rows.Scan(to...); err != nil {
-				t.Fatal(err)
-			}
-		})
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
 	}
 }
