@@ -143,18 +143,10 @@ func (r *Run) insertContents(rows []reuse.Content) error {
 	return nil
 }
 
-// follow writes the rows that events change beside those of the projection. Outputs of tasks that stay in a continued
-// workflow are known there, too.
-func (r *Run) follow(events []planner.Event) error {
-	for i := range events {
-		var err error
-		switch x := events[i].Body.(type) {
-		case planner.PolicyChanged:
-			if err = r.db.exec("INSERT INTO policies(run, seq, at_ns, policy) VALUES (?, ?, ?, ?)", r.id, events[i].Seq,
-				events[i].At, x.Policy); err == nil {
-				err = r.db.exec("UPDATE runs SET policy = ? WHERE id = ?", x.Policy, r.id)
-			}
-		case *planner.WorkflowContinued:
+// follow has outputs of tasks that stay in a continued workflow known there, too, once all rows of a batch are written.
+func (r *Run) follow(events []planner.Event) (err error) {
+	for i := 0; i < len(events) && err == nil; i++ {
+		if x, ok := events[i].Body.(*planner.WorkflowContinued); ok {
 			err = r.db.exec(`INSERT OR REPLACE INTO contents SELECT c.run, n.file, c.node, c.size_bytes,
 				c.mtime_ns, c.ctime_ns, c.inode, c.device, c.sha256, c.removed FROM files o
 				JOIN contents c ON c.run = o.run AND c.file = o.file
@@ -162,9 +154,6 @@ func (r *Run) follow(events []planner.Event) error {
 				JOIN reuses u ON u.run = n.run AND u.task = n.producer AND u.from_run IS NOT NULL
 				WHERE o.run = ?1 AND o.workflow = ?3`, r.id, x.Workflow, x.Of)
 		}
-		if err != nil {
-			return err
-		}
 	}
-	return nil
+	return err
 }

@@ -177,6 +177,11 @@ func (p *projection) fold(ev *planner.Event, a *executor.Admission, definition [
 		return p.continued(b)
 	case *planner.TaskReused:
 		return p.reused(ev, b)
+	case planner.PolicyChanged:
+		if err := p.out.exec(insertPolicy, int64(ev.Seq), int64(ev.At), b.Policy); err != nil {
+			return err
+		}
+		return p.out.exec(changePolicy, b.Policy)
 	}
 	return nil
 }

@@ -111,13 +111,15 @@ var (
 		"hold_memory_bytes, hold_disk_bps, planned_end_ns, estimate_ns, estimate_spread_ns, estimate_samples, "+
 		"estimate_source_code, gpus, outcome, exit_code, message, done, before_ns, kept, lost_ns, ran_ns"+
 		columnsOf(counters))
-	insertNote  = insertInto("INSERT", "notes", "run, seq, position, at_ns, topic, workflow, task, instant_ns, text")
-	insertWait  = insertInto("INSERT OR REPLACE", "waits", "run, task, seq, since_ns, reason, dim, node, until_ns")
-	insertReuse = insertInto("INSERT OR REPLACE", "reuses", "run, task, at_ns, from_run, from_attempt, ran_ns")
+	insertNote   = insertInto("INSERT", "notes", "run, seq, position, at_ns, topic, workflow, task, instant_ns, text")
+	insertWait   = insertInto("INSERT OR REPLACE", "waits", "run, task, seq, since_ns, reason, dim, node, until_ns")
+	insertPolicy = insertInto("INSERT", "policies", "run, seq, at_ns, policy")
+	insertReuse  = insertInto("INSERT OR REPLACE", "reuses", "run, task, at_ns, from_run, from_attempt, ran_ns")
 )
 
 const (
-	changeFlow = "UPDATE workflows SET state = ?2, started_ns = ?3, ended_ns = ?4, tasks = ?5 " +
+	changePolicy = "UPDATE runs SET policy = ?2 WHERE id = ?1"
+	changeFlow   = "UPDATE workflows SET state = ?2, started_ns = ?3, ended_ns = ?4, tasks = ?5 " +
 		"WHERE run = ?1 AND workflow = ?6"
 	changeTask = "UPDATE tasks SET state = ?2, node = ?3, attempts = ?4, attempt = ?5, ready_ns = ?6, " +
 		"queued_ns = ?7, ended_ns = ?8 WHERE run = ?1 AND task = ?9"

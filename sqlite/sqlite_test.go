@@ -637,6 +637,25 @@ func TestRunsAreFoundByNameAndPrefix(t *testing.T) {
 	}
 }
 
+func TestAChangeOfPolicyIsLogged(t *testing.T) {
+	for _, mode := range []sqlite.Mode{sqlite.Durable, sqlite.Bulk} {
+		path := filepath.Join(t.TempDir(), sqlite.FileName)
+		l := logtest.New(t, open(t, path, mode), logtest.Info("calm"))
+		l.Arrive(0, "w", []string{"a"}, [][]int32{nil})
+		l.Event(logtest.Second, planner.PolicyChanged{Policy: "cpp"})
+		if err := l.Finish(t.Context(), sqlite.Failed, 1); err != nil {
+			t.Fatal(err)
+		}
+		if got := query[string](t, path, "SELECT r.policy || ' ' || p.seq || ' ' || p.at_ns || ' ' || p.policy "+
+			"FROM runs r JOIN policies p ON p.run = r.id"); got != "cpp 2 1000000000 cpp" {
+			t.Errorf("mode %d: %s", mode, got)
+		}
+		if err := logtest.Check(t.Context(), path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A host has a warning once for all runs there.
 func TestWarningsOfAHostAreKnown(t *testing.T) {
 	db, err := sqlite.Open(filepath.Join(t.TempDir(), sqlite.FileName), sqlite.Durable)

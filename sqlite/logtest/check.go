@@ -17,7 +17,7 @@ import (
 // follows has the tables whose rows follow from the events, with the condition of those that do.
 var follows = map[string]string{"workflows": "TRUE", "growths": "TRUE", "tasks": "TRUE", "attempts": "TRUE",
 	"files": "TRUE", "replicas": "TRUE", "waits": "TRUE", "suspensions": "TRUE", "notes": "TRUE",
-	"reuses": "from_attempt IS NOT NULL"}
+	"policies": "TRUE", "reuses": "from_attempt IS NOT NULL"}
 
 // facts are queries of bodies of events, and of the rows that say the same, in a database called log.
 var facts = [][3]string{

@@ -247,7 +247,7 @@ func Within(ctx context.Context, db *sqlite.DB, run string, most int) (*Run, err
 	return s, s.readKept(ctx, db, id)
 }
 
-// readKept reads what the run or its end kept.
+// readKept reads images, predictions and metrics.
 func (s *Run) readKept(ctx context.Context, db *sqlite.DB, id int64) (err error) {
 	if s.Images, err = db.ImagesOf(ctx, id); err != nil {
 		return err
