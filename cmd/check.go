@@ -364,7 +364,7 @@ func checkCombinations(file string) error {
 	defer f.Close()
 	x, err := scenario.ReadExperiment(f, file, false, "")
 	if err == nil && x.Runtime != "" {
-		x.On(scenario.Predicted, x.Runtime)
+		x.On(session.Counterpart(x.Runtime), x.Runtime)
 	}
 	if err == nil {
 		err = (&experiment.Runner{File: x}).Check()

@@ -46,9 +46,11 @@ repetitions in the meantime. Runs whose system diverges are cut off at the limit
 --runtime runs the same in containers, one run after the other, and simulates each as this host runs containers (gantry
 calibrate measures it before): the factor runtime of the results is RUNTIME or predicted. Runs are those of the log in
 --dir: gantry compare says where a run and its prediction differ. A run beside which other programs used more cores than
-the limit busy of FILE (0.5) is done again, at most twice (docs/experiments.md).
+the limit busy of FILE (0.5) is done again, at most twice (docs/experiments.md). With --runtime slurm runs are on the
+nodes of the allocation around gantry, a node for each of the cluster, and beside simulations of ideal machines.
 
    gantry experiment --runtime oci slowdown.yaml   writes slowdown-oci.sqlite
+   salloc -N 4 gantry experiment --runtime slurm slowdown.yaml
 
 Factors: policy, policy.PARAMETER, errors, estimator, startup, cluster, workload, utilisation, runtime, time_scale,
 size_scale, faults (lost nodes, failed attempts, slow nodes), and workload.KEY with any path of keys of the workload
@@ -57,7 +59,7 @@ file. The schema is trace/scenario/schema/experiment.schema.json.
 Exit codes: 0 all runs done, 1 some could not be done, 2 wrong command line, 3 invalid input, 4 the results cannot be
 written, 75 another gantry writes them, 130 interrupted and resumable.`,
 		Flags: []cli.Flag{dirFlag(),
-			&cli.StringFlag{Name: "runtime", Usage: "run in containers by `RUNTIME` (docker, oci); sim only " +
+			&cli.StringFlag{Name: "runtime", Usage: "run in containers by `RUNTIME` (docker, oci, slurm); sim only " +
 				"simulates", DefaultText: "that of FILE, else sim"},
 			&cli.BoolFlag{Name: "oversubscribe", Usage: "with --runtime: clusters may have more cores or memory than " +
 				"this host"},
@@ -181,7 +183,7 @@ func benchOf(c *cli.Context, x *scenario.Experiment, view *experimentView) (*tri
 		return remove(ctx, db, home, run, true)
 	}
 	if name := x.Runtime; name != "" {
-		x.On(scenario.Predicted, name)
+		x.On(session.Counterpart(name), name)
 	}
 	return b, b.Prepare(c.Context)
 }

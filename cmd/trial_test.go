@@ -182,7 +182,7 @@ func TestExperimentsThatNoHostCanDo(t *testing.T) {
 		{exitInput, []string{"keep: timing, load and searches are of simulations"}, []string{at("keep.yaml")}},
 		{exitUsage, []string{"--oversubscribe has no effect"}, []string{"--runtime=sim", "--oversubscribe",
 			at("sim.yaml")}},
-		{exitUsage, []string{"runtime slurm: an experiment has its own clusters"},
+		{exitUsage, []string{"runtime slurm: gantry does not run in an allocation of Slurm"},
 			[]string{"--runtime=slurm", at("x.yaml")}},
 		{exitInput, []string{"a search simulates ideal machines"}, []string{at("search.yaml")}},
 	} {

@@ -163,6 +163,14 @@ func OnNodes(runtime string) bool {
 	return row != nil && row.Cluster != nil
 }
 
+// Counterpart is the simulation beside a runtime of containers in an experiment. No host model measures nodes of Slurm.
+func Counterpart(runtime string) string {
+	if OnNodes(runtime) {
+		return Simulation.Name
+	}
+	return scenario.Predicted
+}
+
 // RuntimeNames lists the runtimes that satisfy a condition.
 func RuntimeNames(which func(*executor.Capabilities) bool) (names []string) {
 	for _, r := range Runtimes {

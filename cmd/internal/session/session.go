@@ -58,6 +58,7 @@ type Options struct {
 	SlurmJob string // "": none is named
 	Dry      bool   // nothing is started
 	Cluster  bool   // a cluster file is given
+	Placed   bool   // its nodes are placed on others of the allocation, as those of a run that continues
 	Starts   bool   // the number of containers that start at once is given
 }
 

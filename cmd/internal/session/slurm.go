@@ -51,6 +51,9 @@ func allocate(ctx context.Context, s *Session) (err error) {
 		return slurmError(err)
 	}
 	s.slurm = o
+	if s.opts.Placed {
+		return o.place()
+	}
 	cluster, err := clusterOf(o.allocation.ID(), o.allocation.Nodes(), s.Set.Cluster, s.opts.Cluster)
 	if err != nil {
 		return err
@@ -61,6 +64,23 @@ func allocate(ctx context.Context, s *Session) (err error) {
 	}
 	for _, n := range cluster.Nodes {
 		o.nodes = append(o.nodes, n.Name)
+	}
+	return nil
+}
+
+// place has each node of the cluster be one of the allocation.
+func (o *onSlurm) place() error {
+	p, err := executor.PlatformOf(o.set.Cluster)
+	if err != nil {
+		return err
+	}
+	if o.nodes, err = matchNodes(p, o.allocation); err != nil {
+		return exit.With(exit.Input, err)
+	}
+	if i := slices.Index(o.nodes, ""); i >= 0 {
+		return exit.Inputf("no node of allocation %s is left for node %s of the cluster (%s, %s of memory): request "+
+			"more nodes, or larger ones", o.allocation.ID(), p.Nodes[i].Name, term.Cores(p.Nodes[i].Capacity[unit.CPU]),
+			term.Size(&p.Nodes[i].Capacity[unit.Memory]))
 	}
 	return nil
 }
@@ -167,7 +187,7 @@ func matchNodes(p *planner.Platform, a *allocation.Allocation) ([]string, error)
 		}
 	}
 	if len(taken) == 0 {
-		return nil, fmt.Errorf("no node of allocation %s is as large as those that the run began with (%s, "+
+		return nil, fmt.Errorf("no node of allocation %s is as large as those of the run (%s, "+
 			"%s of memory)", a.ID(), term.Cores(p.Nodes[0].Capacity[unit.CPU]),
 			term.Size(&p.Nodes[0].Capacity[unit.Memory]))
 	}

@@ -21,6 +21,7 @@ import (
 	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container/fetch"
+	"gantry/executor/container/slurm/allocation"
 	"gantry/executor/experiment"
 	"gantry/executor/experiment/load"
 	"gantry/executor/experiment/metrics"
@@ -59,8 +60,13 @@ func (b *Bench) Prepare(ctx context.Context) error {
 				session.Simulation.Name, scenario.Predicted)
 		}
 		if session.OnNodes(name) {
-			return exit.Usagef("runtime %s: an experiment has its own clusters, and there nodes are those of an "+
-				"allocation: choose docker or oci", name)
+			if _, inside, err := allocation.Inside(ctx); err != nil {
+				return exit.With(exit.Host, err)
+			} else if !inside {
+				return exit.Usagef("runtime %s: gantry does not run in an allocation of Slurm: begin the experiment "+
+					"in one (salloc, sbatch), with a node for each of its cluster", name)
+			}
+			continue
 		}
 		if err := session.Enter(name); err != nil {
 			return err
@@ -103,7 +109,7 @@ func (b *Bench) Suits(c *experiment.Cell) error {
 		return nil
 	}
 	executor.FillDisk(spec.Cluster)
-	if err := session.CheckHost(spec.Cluster, b.Any); err != nil {
+	if err := session.CheckHost(spec.Cluster, b.Any || session.OnNodes(spec.Runtime)); err != nil {
 		return err
 	}
 	p, err := executor.PlatformOf(spec.Cluster)
@@ -210,6 +216,9 @@ func (b *Bench) run(ctx context.Context, name string, spec *experiment.Spec, rep
 	if err != nil || session.Capabilities(set.Runtime).Virtual {
 		return true, err
 	}
+	if session.OnNodes(set.Runtime) { // others use the nodes of Slurm as it lets them
+		return true, new(session.Cleaning).RemoveFiles(ctx, b.Home, name, false)
+	}
 	meter.Less(tasks + max(0, session.EngineCPU()-engine) + calibrate.OwnCPU() - own)
 	busy, _ := meter.Read()
 	out.Values = append(out.Values, metrics.Value{Name: "busy_cores", Value: busy})
@@ -220,7 +229,7 @@ func (b *Bench) run(ctx context.Context, name string, spec *experiment.Spec, rep
 // drive begins a run. One of this name, which an experiment did not measure to its end, is removed before: the time in
 // which it stood still would count.
 func (b *Bench) drive(ctx context.Context, name string, set *session.Settings, spec *experiment.Spec) error {
-	o := session.Options{Home: b.Home, Name: name, View: term.New(true), Cluster: true}
+	o := session.Options{Home: b.Home, Name: name, View: term.New(true), Cluster: true, Placed: true}
 	o.ReadAs = func(_ *session.Settings, in *session.Inputs) error {
 		in.Alone, in.Preempt = spec.Workload, func([]executor.Submission) error { return nil }
 		return nil
