@@ -17,6 +17,7 @@ import (
 	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container/stage"
+	"gantry/executor/lock"
 	"gantry/planner"
 	"gantry/sqlite"
 	"gantry/trace/shown"
@@ -230,7 +231,7 @@ func attemptEnded(c *cli.Context, db *sqlite.DB, life *sqlite.Life, attempt int6
 			return true, nil
 		}
 	}
-	return now.RunState != sqlite.Running || !session.Held(filepath.Join(c.String("dir"), life.Run, "lock")), nil
+	return now.RunState != sqlite.Running || !lock.OfRun(filepath.Join(c.String("dir"), life.Run)), nil
 }
 
 // stream is a file that is printed as it grows.

@@ -12,6 +12,7 @@ import (
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
+	"gantry/executor/lock"
 	"gantry/sqlite"
 	"gantry/sqlite/report/columns"
 )
@@ -83,8 +84,7 @@ const (
 // stateNow is the state of a run as of now: the log alone cannot distinguish a run under way from one whose gantry was
 // killed.
 func stateNow(dir string, r *sqlite.Overview) sqlite.State {
-	if r.State == sqlite.Running && session.Capabilities(r.Runtime).Adopts && !session.Held(filepath.Join(dir, r.Run,
-		"lock")) {
+	if r.State == sqlite.Running && session.Capabilities(r.Runtime).Adopts && !lock.OfRun(filepath.Join(dir, r.Run)) {
 		return crashed
 	}
 	if r.State == sqlite.Interrupted && r.ExitCode != nil && *r.ExitCode == exit.Host {

@@ -15,6 +15,7 @@ import (
 	"gantry/cmd/internal/session"
 	"gantry/executor"
 	"gantry/executor/container/stage"
+	"gantry/executor/lock"
 	"gantry/planner/policy"
 	"gantry/sqlite"
 	"gantry/sqlite/report/page"
@@ -25,7 +26,7 @@ import (
 func pageOptions(home string) page.Options {
 	return page.Options{Now: time.Now(), Command: executor.Written,
 		Left: func(run, runtime string) bool {
-			return !session.Capabilities(runtime).Virtual && !session.Held(filepath.Join(home, run, "lock"))
+			return !session.Capabilities(runtime).Virtual && !lock.OfRun(filepath.Join(home, run))
 		},
 		Output: func(run, workflow, task string, try int) []string {
 			dir := workDir(home, run, workflow, task, try)

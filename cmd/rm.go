@@ -14,6 +14,7 @@ import (
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
 	"gantry/executor"
+	"gantry/executor/lock"
 	"gantry/sqlite"
 )
 
@@ -101,7 +102,7 @@ func remove(ctx context.Context, db *sqlite.DB, home, run string, force bool) er
 	case err != nil:
 		return session.LogError(err)
 	}
-	if session.Held(filepath.Join(dir, "lock")) {
+	if lock.OfRun(dir) {
 		return exit.Heldf("rm: another gantry works on run %s: stop it first, or wait until it has ended", run)
 	}
 	if over != nil && session.Capabilities(over.Runtime).Virtual && over.State == sqlite.Running && !force {

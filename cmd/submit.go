@@ -25,6 +25,7 @@ import (
 	"gantry/executor"
 	"gantry/executor/container/stage"
 	"gantry/executor/experiment/load"
+	"gantry/executor/lock"
 	"gantry/planner"
 	"gantry/sqlite"
 	"gantry/sqlite/report/columns"
@@ -735,7 +736,7 @@ func drain(c *cli.Context, cl *api.Client) error {
 	if err != nil || c.Bool("no-wait") {
 		return err
 	}
-	for session.IsLocked(filepath.Join(homeOf(c), api.LockName)) {
+	for lock.Taken(filepath.Join(homeOf(c), api.LockName)) {
 		select {
 		case <-c.Context.Done():
 			return exit.With(exit.Interrupted, c.Context.Err())

@@ -15,6 +15,7 @@ import (
 	"gantry/cmd/api"
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
+	"gantry/executor/lock"
 	"gantry/sqlite"
 	"gantry/sqlite/report/live"
 	"gantry/sqlite/report/page"
@@ -86,7 +87,7 @@ func watch(c *cli.Context, name string) error {
 		return exit.Inputf("run %s has ended (%s): gantry report %s --html FILE writes its page", run.Name, state,
 			run.Name)
 	}
-	if !session.Capabilities(run.Runtime).Virtual && !session.Held(filepath.Join(c.String("dir"), run.Name, "lock")) {
+	if !session.Capabilities(run.Runtime).Virtual && !lock.OfRun(filepath.Join(c.String("dir"), run.Name)) {
 		fmt.Fprintf(c.App.ErrWriter, "gantry: nobody works on run %s: it was killed; gantry resume %s continues it\n",
 			run.Name, run.Name)
 	}
@@ -99,7 +100,7 @@ func watchAll(c *cli.Context) error {
 	db, err := openLog(c)
 	if err == nil {
 		db.Close()
-	} else if !session.Held(filepath.Join(homeOf(c), api.LockName)) {
+	} else if !lock.Taken(filepath.Join(homeOf(c), api.LockName)) {
 		return err // no server has more to say
 	}
 	server, err := listenAll(c, "")
@@ -363,7 +364,7 @@ func (l *liveAll) readRuns(ctx context.Context, x *listing) error {
 // askServer asks the server of the directory, if there is one.
 func (l *liveAll) askServer(ctx context.Context, x *listing) (err error) {
 	dir := homeOf(l.c)
-	if !session.Held(filepath.Join(dir, api.LockName)) {
+	if !lock.Taken(filepath.Join(dir, api.LockName)) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)

@@ -19,6 +19,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"gantry/executor/lock"
 )
 
 // ErrNoServer means that nobody serves the directory.
@@ -171,12 +173,7 @@ func (c *Client) left(err error) bool {
 	if c.answered.Load() || !errors.Is(err, syscall.ECONNREFUSED) {
 		return false
 	}
-	f, err := os.Open(filepath.Join(c.dir, LockName))
-	if err != nil {
-		return true
-	}
-	defer f.Close()
-	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) == nil
+	return !lock.Taken(filepath.Join(c.dir, LockName))
 }
 
 // plain is an error of a connection without the address, which means nothing to users.

@@ -10,14 +10,13 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gantry/cgroup"
 	"gantry/executor"
 	"gantry/executor/container/control"
 	"gantry/executor/container/evidence"
 	"gantry/executor/container/fault"
 	"gantry/executor/container/stage"
+	"gantry/executor/lock"
 	"gantry/planner"
 )
 
@@ -207,7 +206,7 @@ func Clean(ctx context.Context, engine Engine, dir, run string, waits bool) (Cle
 		group := tree.Group("gantry", tree.Name(executor.HostName(name, runDir)))
 		h, known := held[group]
 		if !known {
-			h = locked(runDir)
+			h = lock.OfRun(runDir)
 			held[group] = h
 			if h && (run == "" || run == name) {
 				out.Held = append(out.Held, name)
@@ -275,18 +274,4 @@ func Clean(ctx context.Context, engine Engine, dir, run string, waits bool) (Cle
 	}
 	tree.RemoveEmpty(top)
 	return out, nil
-}
-
-// locked reports whether a gantry works on a run.
-func locked(runDir string) bool { return Locked(runDir) || Locked(filepath.Join(runDir, "lock")) }
-
-// Locked reports whether another process holds the lock of a file or a directory alone.
-func Locked(path string) bool {
-	f, err := os.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
-	return errors.Is(err, unix.EWOULDBLOCK)
 }

@@ -42,6 +42,7 @@ var layers = []layer{
 	{"executor", "trace/reader trace trace/scenario planner/** executor/emulate",
 		"the engine knows runtimes and stores by their interfaces"},
 	{"executor/emulate", "", "it is a leaf"},
+	{"executor/lock", "", "it is a leaf"},
 	{"executor/own", "trace/reader planner/**", "programs of users are asked for plans, and know no runtime"},
 	{"executor/sim/hostmodel", "executor/emulate", "a host model is data, for the log and for simulations"},
 	{"executor/sim/**", "trace planner/** executor executor/emulate executor/sim/**",
@@ -120,7 +121,7 @@ var layers = []layer{
 const engines = "engines know containers, never each other, the log or the commands"
 
 // anybody may be imported by every package.
-const anybody = "trace/shown trace/spelling cgroup/thread"
+const anybody = "trace/shown trace/spelling cgroup/thread executor/lock"
 
 // libraries says which packages of gantry may import a library.
 var libraries = []layer{

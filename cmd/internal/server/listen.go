@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gantry/cmd/api"
+	"gantry/executor/lock"
 )
 
 // HeldError means that another server has the directory.
@@ -35,22 +36,22 @@ type Listener struct {
 // claim takes the lock of the server of a directory. The lock ends with the process, however that ends.
 func claim(dir string) (*os.File, error) {
 	path := filepath.Join(dir, api.LockName)
-	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock the directory to serve it: %w", err)
 	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		defer lock.Close()
+	if err := lock.Take(f); err != nil {
+		defer f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			pid, _ := os.ReadFile(path)
 			return nil, &HeldError{dir, strings.TrimSpace(string(pid))}
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	if err := lock.Truncate(0); err == nil {
-		fmt.Fprintf(lock, "%d\n", os.Getpid())
+	if err := f.Truncate(0); err == nil {
+		fmt.Fprintf(f, "%d\n", os.Getpid())
 	}
-	return lock, nil
+	return f, nil
 }
 
 // OwnerOnly, in place of a group, lets only the owner of the socket connect.
@@ -59,16 +60,23 @@ const OwnerOnly = -1
 // Listen opens the socket of a directory, in place of one that a killed server left. Only its owner may connect, and
 // the members of a group if one is named by its number. The error is a *HeldError if another server has the directory.
 func Listen(dir string, group int) (*Listener, error) {
-	lock, err := claim(dir)
+	f, err := claim(dir)
 	if err != nil {
 		return nil, err
 	}
-	l, err := open(dir, group)
+	mode := fs.FileMode(0o600)
+	if group != OwnerOnly { // its members see whether the server has ended
+		mode, err = 0o640, f.Chown(-1, group)
+	}
+	l := (*Listener)(nil)
+	if err = errors.Join(err, f.Chmod(mode)); err == nil {
+		l, err = open(dir, group)
+	}
 	if err != nil {
-		lock.Close()
+		f.Close()
 		return nil, err
 	}
-	l.lock = lock
+	l.lock = f
 	return l, nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"gantry/cmd/internal/exit"
 	"gantry/executor/container"
+	"gantry/executor/lock"
 	"gantry/sqlite"
 )
 
@@ -122,7 +123,7 @@ func abandonRuns(ctx context.Context, home, run string) (ended []string, err err
 	for _, r := range runs {
 		row, dir := RuntimeNamed(r.Runtime), filepath.Join(home, r.Run)
 		over := r.State == sqlite.Finished || r.State == sqlite.Failed
-		if run != "" && run != r.Run || row == nil || row.Abandon == nil || over || Held(filepath.Join(dir, "lock")) {
+		if run != "" && run != r.Run || row == nil || row.Abandon == nil || over || lock.OfRun(dir) {
 			continue
 		}
 		names, e := row.Abandon(ctx, dir)
@@ -139,7 +140,7 @@ func trials(home, run string) map[string]string {
 	left := map[string]string{}
 	for _, dir := range runDirs(home, run) {
 		runtime, err := os.ReadFile(filepath.Join(dir, trialMark))
-		if err == nil && !Held(filepath.Join(dir, "lock")) {
+		if err == nil && !lock.OfRun(dir) {
 			left[dir] = string(runtime)
 		}
 	}
@@ -243,7 +244,7 @@ func (c *Cleaning) RemoveFiles(ctx context.Context, home, only string, keep bool
 	for _, r := range runs {
 		dir := filepath.Join(home, r.Run)
 		if only != "" && r.Run != only || r.State != sqlite.Finished && r.State != sqlite.Failed ||
-			Held(filepath.Join(dir, "lock")) {
+			lock.OfRun(dir) {
 			continue
 		}
 		before := OnDisk(dir)

@@ -23,6 +23,7 @@ import (
 	"gantry/executor/container/oci/image"
 	"gantry/executor/container/slurm/allocation"
 	"gantry/executor/container/stage"
+	"gantry/executor/lock"
 	"gantry/sqlite"
 )
 
@@ -427,7 +428,7 @@ func Unfinished(ctx context.Context, dir string) bool {
 	if _, err := os.Stat(dir); err != nil {
 		return false
 	}
-	if Held(filepath.Join(dir, "lock")) || IsLocked(filepath.Join(dir, shellMark)) {
+	if lock.OfRun(dir) || lock.Taken(filepath.Join(dir, shellMark)) {
 		return true
 	}
 	runs, err := logged(ctx, filepath.Dir(dir))

@@ -24,6 +24,7 @@ import (
 	"gantry/executor/container/fetch"
 	"gantry/executor/container/gpu"
 	"gantry/executor/container/stage"
+	"gantry/executor/lock"
 	"gantry/planner/unit"
 	"gantry/sqlite"
 )
@@ -284,7 +285,7 @@ func cleanShells(ctx context.Context, home, run string) (removed []string, err e
 	for _, mark := range marks {
 		mark = filepath.Join(home, mark)
 		name := shellName(filepath.Dir(mark))
-		if !isShell.MatchString(name) || IsLocked(mark) {
+		if !isShell.MatchString(name) || lock.Taken(mark) {
 			continue
 		}
 		if e := removeShell(ctx, filepath.Dir(mark), name); e != nil {

@@ -34,6 +34,7 @@ import (
 	"gantry/executor/container/fetch"
 	"gantry/executor/container/oci/image"
 	"gantry/executor/container/oci/userns"
+	"gantry/executor/lock"
 )
 
 // Engine is an OCI runtime of this host as a container.Engine. One file for each container outlives a restart of the
@@ -540,7 +541,7 @@ func awaitRuntime(ctx context.Context, k *known) {
 }
 
 // starting reports whether a runtime is starting the container.
-func starting(dir string) bool { return container.Locked(filepath.Join(dir, "lock")) }
+func starting(dir string) bool { return lock.Taken(filepath.Join(dir, "lock")) }
 
 // Inspect returns the state of a container.
 func (e *Engine) Inspect(_ context.Context, id string) (container.State, error) {
