@@ -23,7 +23,8 @@ func Take(f *os.File) (err error) {
 	return err
 }
 
-// Taken reports whether somebody has the lock of a file or a directory. One that the caller may not read counts as free.
+// Taken reports whether somebody has the lock of a file or a directory. One that the caller may not read counts as
+// free.
 func Taken(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
