@@ -50,7 +50,6 @@ var exporters = []struct {
 	{"wfformat", "WfFormat 1.5 of the run, with machines and measured runtimes", nil, (*exporting).wfformat},
 	{"rocrate", "Workflow Run RO-Crate of a container run, into a new directory, with inputs and results", nil,
 		(*exporting).rocrate},
-	{"chrome", "Trace Event Format, for Perfetto (ui.perfetto.dev) and chrome://tracing", nil, (*exporting).chrome},
 	{"otlp", "traces of OpenTelemetry in the JSON encoding of OTLP, a request in each line", nil, (*exporting).otlp},
 }
 
@@ -77,9 +76,6 @@ policy tell them apart. Columns and types are the same for all runs, simulated o
 ` + lines + `
 Units are in the names of columns of CSV and Parquet. In trace.txt instants are UTC, rchar and wchar are bytes of
 block I/O. wfformat of a run with several workflows needs --workflow NAME, or a directory, which gets a file for each.
-In a chrome trace nodes are processes, slots are threads, an attempt is a slice with its phases in it, arrows lead
-from the task that wrote a file to those that read it, and counters show the cores and the memory that tasks held and
-used.
 
 Exit codes: 0 written, 2 wrong command line, 3 no log, run or workflow, 4 the log cannot be read or the file not be
 written.`,
@@ -157,8 +153,6 @@ func (e *exporting) tables(format string, of *export.Format) error {
 	}
 	return e.writeAll("attempts."+format, of.Attempts)
 }
-
-func (e *exporting) chrome() error { return e.write(e.info.Name+".trace.json", export.Chrome) }
 
 func (e *exporting) otlp() error { return e.write(e.info.Name+".otlp.jsonl", export.OTLP) }
 

@@ -92,8 +92,7 @@ func TestOtherProgramsReadExportsOfSeveralRunsWithoutACast(t *testing.T) {
 			t.Errorf("%s of a simulation are\n%s\nof a real run\n%s", table, a, b)
 		}
 	}
-	expect(t, exitUsage, []string{"chrome describes one run"}, "export", "--dir", dir, "--format", "chrome", "sim",
-		"real")
+	expect(t, exitUsage, []string{"otlp describes one run"}, "export", "--dir", dir, "--format", "otlp", "sim", "real")
 	expect(t, exitUsage, []string{"named twice"}, "export", "--dir", dir, "real", "sim", "real")
 
 	table, err := os.Open(filepath.Join(files, "all.csv"))

@@ -216,8 +216,7 @@ func TestResultsAreReused(t *testing.T) {
 	if out, _ := c.gantry(exitOK, "show", "--tasks", "same"); strings.Count(out, " reused ") != 7 {
 		t.Errorf("show --tasks:\n%s", out)
 	}
-	for format, mark := range map[string]string{"trace": "CACHED", "chrome": `"cat":"reused"`,
-		"wfformat": `"reusedFrom":"`} {
+	for format, mark := range map[string]string{"trace": "CACHED", "wfformat": `"reusedFrom":"`} {
 		if out, _ := c.gantry(exitOK, "export", "same", "--format", format); strings.Count(out, mark) != 7 {
 			t.Errorf("%s has no 7 reused tasks:\n%s", format, out)
 		}
