@@ -36,6 +36,15 @@ type both struct {
 	gathered executor.Batch
 }
 
+func newBoth(t *testing.T) (logs *both, paths [2]string) {
+	logs = new(both)
+	for i, mode := range []sqlite.Mode{sqlite.Durable, sqlite.Bulk} {
+		paths[i] = filepath.Join(t.TempDir(), sqlite.FileName)
+		logs.runs[i] = logtest.New(t, open(t, paths[i], mode), logtest.Info("calm")).Run
+	}
+	return logs, paths
+}
+
 func (b *both) Append(ctx context.Context, more executor.Batch) error {
 	b.gathered.Events = append(b.gathered.Events, more.Events...)
 	b.gathered.Admissions = append(b.gathered.Admissions, more.Admissions...)
@@ -63,16 +72,7 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 		t.Run(string(state), func(t *testing.T) {
 			t.Parallel() // it waits for the disk
 			ctx := context.Background()
-			var logs both
-			var paths [2]string
-			for i, mode := range []sqlite.Mode{sqlite.Durable, sqlite.Bulk} {
-				paths[i] = filepath.Join(t.TempDir(), sqlite.FileName)
-				run, err := open(t, paths[i], mode).CreateRun(ctx, logtest.Info("calm"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				logs.runs[i] = run
-			}
+			logs, paths := newBoth(t)
 			platform := logtest.Info("calm").Platform
 			var subs []executor.Submission
 			for w := range 20 {
@@ -108,7 +108,7 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 			}
 			est := &predict.Declared{}
 			engine := &executor.Engine{Planner: planner.New(&platform, planner.DefaultRetryRules(), pol, est, 1),
-				Store: &logs, Arrivals: subs,
+				Store: logs, Arrivals: subs,
 				Admit: &executor.Admitter{Platform: &platform, TimeScale: 1, SizeScale: 1, Declare: est.Declare},
 				Runtime: sim.New(sim.Config{Platform: &platform, Fault: func(l *executor.Launch) (planner.Outcome,
 					float64) {

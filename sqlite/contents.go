@@ -2,8 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"time"
 
 	"gantry/executor"
@@ -44,17 +42,16 @@ func (db *DB) Remembered(ctx context.Context, s reuse.Stamp) (was reuse.Stamp, s
 	if ok {
 		return h.Stamp, h.Sum, h.at, true, nil
 	}
-	var at int64
-	var bytes []byte
-	was = s
-	err = db.one(ctx, "SELECT size_bytes, mtime_ns, ctime_ns, sha256, hashed_ns FROM hashes WHERE device = ? AND "+
-		"inode = ?", []any{int64(s.Device), int64(s.Inode)}, &was.Size, &was.Modified, &was.Changed, &bytes, &at)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && len(bytes) != len(sum) {
-		return was, sum, hashed, false, nil
-	} else if err != nil {
-		return was, sum, hashed, false, err
+	row, err := RowOf[struct {
+		Size, Modified, Changed, At int64
+		Sum                         []byte
+	}](ctx, db, "SELECT size_bytes, mtime_ns, ctime_ns, hashed_ns, sha256 FROM hashes WHERE device = ? AND inode = ?",
+		int64(s.Device), int64(s.Inode))
+	if err != nil || len(row.Sum) != len(sum) {
+		return s, sum, hashed, false, err
 	}
-	return was, reuse.Sum(bytes), time.Unix(0, at), true, nil
+	s.Size, s.Modified, s.Changed = row.Size, row.Modified, row.Changed
+	return s, reuse.Sum(row.Sum), time.Unix(0, row.At), true, nil
 }
 
 // hash is the hash of a file, taken at an instant.
@@ -130,24 +127,24 @@ func (db *DB) ContentsOf(ctx context.Context, run int64, workflow int64) (map[st
 // and when its run began; nil if there is none.
 func (db *DB) Forerunner(ctx context.Context, label, task string) (run string, began time.Time, spec *executor.TaskSpec,
 	err error) {
-	var id, flow, at int64
-	var position int
-	err = db.one(ctx, `SELECT r.id, r.name, r.started_unix_ns, w.workflow, `+positionOfTask+`
+	was, err := RowOf[struct {
+		Run      string
+		ID, At   int64
+		Workflow int64
+		Position int
+	}](ctx, db, `SELECT r.name, r.id, r.started_unix_ns, w.workflow, `+positionOfTask+`
 		FROM workflows w JOIN runs r ON r.id = w.run JOIN tasks t ON t.run = w.run AND t.workflow = w.workflow
 		WHERE w.label = ? AND t.name = ? AND t.identity IS NOT NULL AND t.state IN ('done', 'continued')
 		AND (t.attempt IS NOT NULL OR EXISTS (SELECT 1 FROM reuses u WHERE u.run = t.run AND u.task = t.task
-		AND u.from_run <> '')) ORDER BY r.id DESC, t.task DESC LIMIT 1`, []any{label, task}, &id, &run, &at,
-		&flow, &position)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", began, nil, nil
-	} else if err != nil {
+		AND u.from_run <> '')) ORDER BY r.id DESC, t.task DESC LIMIT 1`, label, task)
+	if err != nil || was.Run == "" {
 		return "", began, nil, err
 	}
-	adm, err := db.admission(ctx, id, flow)
-	if err != nil || position < 0 || position >= len(adm.Tasks) {
+	adm, err := db.admission(ctx, was.ID, was.Workflow)
+	if err != nil || was.Position < 0 || was.Position >= len(adm.Tasks) {
 		return "", began, nil, err
 	}
-	return run, time.Unix(0, at), adm.Tasks[position], nil
+	return was.Run, time.Unix(0, was.At), adm.Tasks[was.Position], nil
 }
 
 // NotReused logs why a task of the run takes over nothing.

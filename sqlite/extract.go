@@ -68,8 +68,8 @@ func OpenExtract(path string, id int64) (*DB, error) {
 		return nil, err
 	}
 	db.remove = filepath.Dir(path)
-	run := ""
-	if err := db.one(context.Background(), "SELECT name FROM runs", nil, &run); err != nil {
+	run, err := RowOf[string](context.Background(), db, "SELECT name FROM runs")
+	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	db.aliases = map[string]string{strconv.FormatInt(id, 10): run}
@@ -114,8 +114,8 @@ func (db *DB) fill(from string, s *Submitted) error {
 			for _, table := range tables {
 				var columns string // without those that are computed
 				if err == nil {
-					err = db.one(context.Background(), "SELECT group_concat(name) FROM pragma_table_info(?)",
-						[]any{table}, &columns)
+					columns, err = RowOf[string](context.Background(), db,
+						"SELECT group_concat(name) FROM pragma_table_info(?)", table)
 				}
 				if err == nil { // both logs have the same format
 					err = db.exec(fmt.Sprintf("INSERT OR IGNORE INTO main.%s(%s) SELECT %[2]s FROM whole.%[1]s %[3]s",

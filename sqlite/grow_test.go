@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
@@ -68,17 +67,8 @@ func growingEngine(t *testing.T, store executor.Store) *executor.Engine {
 
 func TestAWorkflowThatGrewIsLoggedWhole(t *testing.T) {
 	ctx := t.Context()
-	var logs both
-	var paths [2]string
-	for i, mode := range []sqlite.Mode{sqlite.Durable, sqlite.Bulk} {
-		paths[i] = filepath.Join(t.TempDir(), sqlite.FileName)
-		run, err := open(t, paths[i], mode).CreateRun(ctx, logtest.Info("calm"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		logs.runs[i] = run
-	}
-	e := growingEngine(t, &logs)
+	logs, paths := newBoth(t)
+	e := growingEngine(t, logs)
 	var events []planner.Event
 	e.Watch = func(_ planner.View, more []planner.Event, _ []*executor.Admission) { events = append(events, more...) }
 	if res, err := e.Run(ctx); err != nil || len(res.Refused) > 0 {

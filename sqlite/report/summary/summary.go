@@ -291,8 +291,7 @@ func into[T any](r *reading, to *[]T, run any, query string) {
 	}
 }
 
-// sumUp reads the parts of a summary about tasks and attempts. Views are asked by the name of the run itself: SQLite
-// would sum up all runs to find that of a number.
+// sumUp reads the parts of a summary about tasks and attempts.
 func (s *Run) sumUp(r *reading) {
 	into(r, &s.Outcomes, r.id, `SELECT coalesce(outcome, 'under-way'), count(*) FROM attempts WHERE run = ?
 		GROUP BY 1 ORDER BY 2 DESC, 1`)
@@ -316,9 +315,13 @@ func (s *Run) sumUp(r *reading) {
 	if len(memory) > 0 && memory[0].Held > 0 {
 		s.Memory = &memory[0]
 	}
-	into(r, &s.Estimates, r.name, `SELECT source, count(*), avg(ratio), min(ratio), max(ratio),
-			100 * avg(abs(ratio - 1))
-		FROM v_estimates WHERE run = ? GROUP BY source ORDER BY 2 DESC, 1`)
+	// v_estimates has names of tasks and nodes, too, which takes as long again.
+	into(r, &s.Estimates, r.id, `SELECT source, count(*), avg(ratio), min(ratio), max(ratio), 100 * avg(abs(ratio - 1))
+		FROM (SELECT estimate_source AS source, 1.0 * estimate_ns / nullif(max(0, ended_ns
+				- coalesce(staged_ns, created_ns, started_ns, queued_ns)
+				- max(0, coalesce(ended_ns - started_ns - ran_ns, 0))), 0) AS ratio
+			FROM attempts WHERE run = ? AND outcome = 'ok' AND estimate_ns IS NOT NULL)
+		GROUP BY source ORDER BY 2 DESC, 1`)
 	into(r, &s.Nodes, r.name, `SELECT node, cores, speed, attempts, held_pct, used_pct FROM v_utilisation
 		WHERE run = ?`)
 	into(r, &s.Failures, r.id, failures+"t.run = ?1 AND t.state = 'failed' ORDER BY a.ended_ns")
