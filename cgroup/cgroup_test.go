@@ -25,12 +25,8 @@ func tree(t *testing.T, files map[string]string) string {
 	root := t.TempDir()
 	for name, text := range files {
 		p := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(p), 0o755))
+		must(t, os.WriteFile(p, []byte(text), 0o644))
 	}
 	return root
 }
@@ -38,9 +34,7 @@ func tree(t *testing.T, files map[string]string) string {
 func open(t *testing.T, root string, systemd bool) *cgroup.Tree {
 	t.Helper()
 	x, err := cgroup.Open(root, systemd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return x
 }
 
@@ -225,9 +219,7 @@ func TestLimitsAreWritten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := tree(t, c.files)
-			if err := open(t, root, false).Create("g/c", l); err != nil {
-				t.Fatal(err)
-			}
+			must(t, open(t, root, false).Create("g/c", l))
 			for f, want := range c.want {
 				b, err := os.ReadFile(filepath.Join(root, f))
 				if err != nil || string(b) != want {
@@ -245,9 +237,7 @@ func TestDeviceOfAPartitionIsItsDisk(t *testing.T) {
 		"devices/vda/vda1/uevent": "DEVNAME=vda1\n",
 		"devices/dm-0/dev":        "253:0\n", "devices/dm-0/uevent": "DEVNAME=dm-0\n", "block/x": ""})
 	for link, to := range map[string]string{"254:0": "vda", "254:1": "vda/vda1", "253:0": "dm-0"} {
-		if err := os.Symlink("../devices/"+to, filepath.Join(sys, "block", link)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink("../devices/"+to, filepath.Join(sys, "block", link)))
 	}
 	for _, c := range []struct {
 		major, minor uint32
@@ -301,9 +291,7 @@ func TestKernelAppliesLimits(t *testing.T) {
 	x, group := kernel(t)
 	want := cgroup.Limits{CPUQuota: 50 * time.Millisecond, CPUPeriod: 100 * time.Millisecond, Memory: 64 << 20,
 		PIDs: 100}
-	if err := x.Create(group+"/n", want); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Create(group+"/n", want))
 	if got := x.Limits(group+"/n", cgroup.Device{}); got.CPUQuota != want.CPUQuota || got.CPUPeriod != want.CPUPeriod ||
 		got.Memory != want.Memory || got.PIDs != want.PIDs {
 		t.Errorf("applied %+v", got)
@@ -326,20 +314,14 @@ func TestAGroupOfAnotherRunKeepsItsParents(t *testing.T) {
 	x, top := kernel(t)
 	other := filepath.Join(top, "other", "n0")
 	err := x.Create(other, cgroup.Limits{CPUQuota: 10 * time.Millisecond, CPUPeriod: 20 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	devices := x.Dir("devices", top) // of the only hierarchy on v2
-	if err := os.MkdirAll(devices, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(devices, 0o755))
 	x.RemoveEmpty(top)
 	if _, err := os.Stat(devices); err != nil {
 		t.Error(err)
 	}
-	if err := x.Remove(filepath.Dir(other)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Remove(filepath.Dir(other)))
 	x.RemoveEmpty(top)
 	if _, err := os.Stat(devices); err == nil {
 		t.Errorf("%s is left", devices)
@@ -373,25 +355,17 @@ func TestAGroupThatIsRemovedMeanwhileIsMadeAgain(t *testing.T) {
 		if !slices.Contains(x.Children(run), "n0") {
 			t.Fatalf("group %d is gone", n)
 		}
-		if err := x.Remove(run); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Remove(run))
 	}
 }
 
 func TestGroupWithProcessesIsNotRemoved(t *testing.T) {
 	x, group := kernel(t)
-	if err := x.Create(group+"/n", cgroup.Limits{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Create(group+"/n", cgroup.Limits{}))
 	c := joined(x, group+"/n", "echo in; exec sleep 100")
 	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, c.Start())
 	if _, err := out.Read(make([]byte, 3)); err != nil {
 		t.Fatal(err)
 	}
@@ -420,19 +394,13 @@ func TestGroupWithProcessesIsNotRemoved(t *testing.T) {
 func TestFinalCountersOutliveTheGroup(t *testing.T) {
 	x, group := kernel(t)
 	w, err := x.NewWatcher(cgroup.Device{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer w.Close()
 	missed := 0
 	for i := range 10 {
 		child := fmt.Sprintf("%s/c%d", group, i)
-		if err := w.Watch(int64(i), child, cgroup.Everything); err != nil {
-			t.Fatal(err)
-		}
-		if err := x.Create(child, cgroup.Limits{PIDs: 50}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Watch(int64(i), child, cgroup.Everything))
+		must(t, x.Create(child, cgroup.Limits{PIDs: 50}))
 		// The first process ends while another lives, as those of runc do.
 		if out, err := joined(x, child, "(i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done) & sleep 0.02; exec sh "+
 			"-c 'sleep 0.03; i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done'").CombinedOutput(); err != nil {
@@ -443,9 +411,7 @@ func TestFinalCountersOutliveTheGroup(t *testing.T) {
 		}
 		whole := x.Read(child, cgroup.Everything)
 		time.Sleep(10 * time.Millisecond) // as long as runc takes
-		if err := x.Remove(child); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Remove(child))
 		f := w.Final(int64(i))
 		if f.Exact == 0 {
 			if missed++; missed > 5 {
@@ -469,14 +435,10 @@ func TestLongLivedGroupsAreSampled(t *testing.T) {
 	x, group := kernel(t)
 	samples := make(chan cgroup.Sample, 100)
 	w, err := x.NewWatcher(cgroup.Device{}, func(s cgroup.Sample) { samples <- s })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer w.Close()
 	c := joined(x, group, "while :; do :; done")
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Start())
 	defer func() { c.Process.Kill(); c.Wait() }()
 	if err := w.Watch(5, group, cgroup.Everything); err != nil { // it is there already: adopted
 		t.Fatal(err)
@@ -503,31 +465,19 @@ func TestGroupsAreReadThatNobodyFound(t *testing.T) {
 		taken <- true
 		<-over
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer w.Close()
 	defer close(over)
 	lives := joined(x, group, "read line")
 	in, err := lives.StdinPipe()
-	if err == nil {
-		err = lives.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, lives.Start())
 	defer func() { in.Close(); lives.Wait() }()
-	if err := w.Watch(1, group, cgroup.Everything); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Watch(1, group, cgroup.Everything))
 	<-taken
 	child := group + "/unseen"
-	if err := w.Watch(2, child, cgroup.Everything); err != nil {
-		t.Fatal(err)
-	}
-	if err := x.Create(child, cgroup.Limits{PIDs: 50}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Watch(2, child, cgroup.Everything))
+	must(t, x.Create(child, cgroup.Limits{PIDs: 50}))
 	if out, err := joined(x, child, "true").CombinedOutput(); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
@@ -542,27 +492,17 @@ func TestGroupsAreReadThatNobodyFound(t *testing.T) {
 func TestGroupsAreFoundWithoutInotify(t *testing.T) {
 	x, group := kernel(t)
 	w, err := x.NewWatcher(cgroup.Device{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer w.Close()
 	w.LoseInotify()
 	child := group + "/late"
-	if err := w.Watch(1, child, cgroup.Everything); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Watch(1, child, cgroup.Everything))
 	time.Sleep(50 * time.Millisecond) // so that it is not there at the first look
-	if err := x.Create(child, cgroup.Limits{PIDs: 50}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, x.Create(child, cgroup.Limits{PIDs: 50}))
 	c := joined(x, child, "read line")
 	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, c.Start())
 	for w.Last(1).Got == 0 {
 		time.Sleep(10 * time.Millisecond) // for its first sample
 	}
@@ -576,5 +516,13 @@ func TestGroupsAreFoundWithoutInotify(t *testing.T) {
 	}
 	if err := x.Remove(child); err != nil {
 		t.Error(err)
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -25,12 +25,8 @@ func TestCpusetsLeaveCores(t *testing.T) {
 		root := t.TempDir()
 		for name, text := range c.files {
 			path := filepath.Join(root, name)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			must(t, os.WriteFile(path, []byte(text), 0o644))
 		}
 		if got := cgroup.Cores(root, "gantry", "docker"); got != c.want {
 			t.Errorf("%s: %d cores, want %d", c.name, got, c.want)

@@ -23,15 +23,11 @@ func TestTheWorstInstanceCanBeRepeated(t *testing.T) {
 			t.Errorf("the same command prints\n%s\nand then\n%s", out, again)
 		}
 		text, err := os.ReadFile(prefix + ".jsonl")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		worst := adversary.Found{A: 0, B: 1}
 		for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n")[1:] {
 			f := adversary.Found{}
-			if err := json.Unmarshal([]byte(line), &f); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal([]byte(line), &f))
 			if f.Ratio() > worst.Ratio() {
 				worst = f
 			}
@@ -71,8 +67,6 @@ func repeated(t *testing.T, command string) (makespan float64, shown string) {
 	var got struct {
 		Makespan float64 `json:"makespan_s"`
 	}
-	if err := json.Unmarshal([]byte(shown), &got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(shown), &got))
 	return got.Makespan, shown
 }

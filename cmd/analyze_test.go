@@ -26,9 +26,7 @@ func broken(t *testing.T) (dir string) {
 		e := l.Start(2*s, first+4, 1, 1, time.Second)
 		l.Exit(6*s, l.Start(4*s, first+1, 2, 0, time.Second), planner.ExitCode, 3, "")
 		l.Exit(7*s, e, planner.TimedOut, -1, "over its limit")
-		if err := l.Finish(t.Context(), sqlite.Failed, 1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Finish(t.Context(), sqlite.Failed, 1))
 	})
 }
 
@@ -75,14 +73,10 @@ func TestTasksWithoutTimeAreNoJobs(t *testing.T) {
 func TestAnalyzeNamesTheFirstFailureAndWhatItBlocked(t *testing.T) {
 	dir := broken(t)
 	work := filepath.Join(dir, "broken", "work", "flow", "b_1-2")
-	if err := os.MkdirAll(work, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(work, 0o755))
 	for name, text := range map[string]string{".command.out": "",
 		".command.err": strings.Repeat("early\n", 20_000) + "late\x1b[2J\nlast\n"} {
-		if err := os.WriteFile(filepath.Join(work, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(work, name), []byte(text), 0o755))
 	}
 	text := expect(t, exitTasksFailed, nil, "analyze", "--lines", "2", "--dir", dir)
 	for _, want := range []string{"failed      2 (40.0 %)", "incomplete  2 (40.0 %)",

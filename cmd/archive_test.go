@@ -15,16 +15,11 @@ func TestAnArchiveIsSimulatedWithTheEstimatesOfItsUsers(t *testing.T) {
 	dir := t.TempDir()
 	jobs, cluster := filepath.Join(dir, "jobs.swf"), filepath.Join(dir, "c.yaml")
 	small := filepath.Join(dir, "s.yaml")
-	write := func(path, text string) {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(jobs, "; Version: 2.2\n1 0 -1 60 2 -1 -1 2 120 -1 1 7 1 3 1 1 -1 -1\n"+
+	write(t, jobs, "; Version: 2.2\n1 0 -1 60 2 -1 -1 2 120 -1 1 7 1 3 1 1 -1 -1\n"+
 		"2 10 -1 30 4 -1 -1 4 30 -1 1 8 1 4 1 1 -1 -1\n"+
 		"3 20 -1 -1 4 -1 -1 4 30 -1 5 8 1 4 1 1 -1 -1\n")
-	write(cluster, "nodes: [{name: n, cores: 4, memory: 4GB}]")
-	write(small, "nodes: [{name: n, cores: 1, memory: 4GB}]")
+	write(t, cluster, "nodes: [{name: n, cores: 4, memory: 4GB}]")
+	write(t, small, "nodes: [{name: n, cores: 1, memory: 4GB}]")
 	expect(t, exitOK, []string{"2 with 2 tasks, of 2 users", "over 10 s", "1: jobs that never ran", "memory of 2"},
 		"check", jobs)
 	expect(t, exitOK, nil, "simulate", "-q", "--dir", dir, "--name", "a", "--cluster", cluster, jobs)
@@ -40,9 +35,7 @@ func TestAnArchiveIsSimulatedWithTheEstimatesOfItsUsers(t *testing.T) {
 func piped(t *testing.T, text []byte, code int, says []string, args ...string) {
 	t.Helper()
 	in, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	go func() {
 		_, _ = out.Write(text) // a command that refuses it does not read all
 		out.Close()

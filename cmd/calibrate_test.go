@@ -57,9 +57,7 @@ func testCalibrate(t *testing.T, runtime string) {
 		}
 	}
 	m, row, err := session.FindHostModel(t.Context(), db, runtime, home)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if row.Engine == "" || time.Since(row.Created) > time.Hour || m.Measured.Containers < 40 ||
 		m.Phases.Start.Wall.BaseNanos < 1e6 || m.Emulator.StartCPUNanos < 1e5 ||
 		len(m.Phases.Start.Slowdown.Factor) < 2 || m.Phases.Copy.Wall.FileNanos+m.Phases.Copy.Wall.ByteNanos == 0 ||
@@ -111,27 +109,19 @@ func nothingIsLeft(t *testing.T, home string) {
 	}
 }
 
-func TestAnInterruptedCalibrationStoresNothing(t *testing.T) {
+func TestAnInterruptedTrialLeavesNothing(t *testing.T) {
 	needsOCI(t)
 	needsTask(t)
 	beside(t)
 	for _, signal := range []os.Signal{os.Interrupt, os.Kill} {
-		t.Run(signal.String(), func(t *testing.T) {
+		t.Run("calibrate "+signal.String(), func(t *testing.T) {
 			home := testInterruptedTrial(t, signal, "calibrate-*/work/lab/t2-1", "calibrate", "--quick")
 			db := logIn(t, home)
 			if rows, err := db.HostModels(t.Context(), ""); err != nil || len(rows) != 0 {
 				t.Errorf("%d rows, %v", len(rows), err)
 			}
 		})
-	}
-}
-
-func TestAnInterruptedDoctorLeavesNothing(t *testing.T) {
-	needsOCI(t)
-	needsTask(t)
-	beside(t)
-	for _, signal := range []os.Signal{os.Interrupt, os.Kill} {
-		t.Run(signal.String(), func(t *testing.T) {
+		t.Run("doctor "+signal.String(), func(t *testing.T) {
 			testInterruptedTrial(t, signal, "doctor-*/work/doctor/frozen-1", "doctor")
 		})
 	}
@@ -145,9 +135,7 @@ func testInterruptedTrial(t *testing.T, signal os.Signal, midst string, command 
 	cmd := gantryProcess(t, append(command, "--runtime", "oci", "--dir", home)...)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
 	for begun := false; !begun; {
@@ -170,14 +158,10 @@ func testInterruptedTrial(t *testing.T, signal os.Signal, midst string, command 
 	}
 	if signal == os.Kill {
 		// A program that was just being started may hold the directory for a moment more.
-		for until := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		eventually(t, func() (bool, any) {
 			out := expect(t, exitOK, nil, "clean", "--dir", home, name)
-			if strings.Contains(out, "deleted files of run "+name) {
-				break
-			} else if time.Now().After(until) {
-				t.Fatal(out)
-			}
-		}
+			return strings.Contains(out, "deleted files of run "+name), out
+		})
 	}
 	nothingIsLeft(t, home)
 	return home

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -27,7 +28,26 @@ func writeFiles(t *testing.T, files map[string]string) string {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+	must(t, os.WriteFile(path, []byte(text), 0o644))
+}
+
+// eventually waits until something holds, and fails with what there was last if that takes too long.
+func eventually(t *testing.T, holds func() (ok bool, was any)) {
+	t.Helper()
+	for until := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		ok, was := holds()
+		if ok {
+			return
+		} else if time.Now().After(until) {
+			t.Fatalf("it did not come about: %v", was)
+		}
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -55,9 +75,7 @@ func TestCheckPrintsOneJSONObjectPerFile(t *testing.T) {
 	var got []map[string]any
 	for dec := json.NewDecoder(&out); dec.More(); {
 		var o map[string]any
-		if err := dec.Decode(&o); err != nil {
-			t.Fatal(err)
-		}
+		must(t, dec.Decode(&o))
 		got = append(got, o)
 	}
 	if len(got) != 3 {

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"golang.org/x/sys/unix"
-
 	release "gantry"
 
 	"gantry/sqlite"
@@ -139,9 +137,7 @@ func TestOptionsAreReportedAsTyped(t *testing.T) {
 
 func TestVersionIsNamed(t *testing.T) {
 	number, err := os.ReadFile("../VERSION")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	plain := "gantry " + strings.TrimSpace(string(number))
 	release.Commit = "5f1d06c7"
 	defer func() { release.Commit = "" }()
@@ -186,9 +182,7 @@ func TestShowListsTasksAsExplainTakesThem(t *testing.T) {
 
 func TestRmRemovesRunsWithTheirFiles(t *testing.T) {
 	home := simulated(t)
-	if err := os.MkdirAll(filepath.Join(home, "first", "results"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(home, "first", "results"), 0o755))
 	expect(t, exitInput, []string{`no run "fir"`}, "rm", "--dir", home, "fir") // never by the beginning of a name
 	expect(t, exitInput, []string{"no run"}, "rm", "--dir", home, "../runs")
 	expect(t, exitUsage, []string{"name the runs"}, "rm", "--dir", home)
@@ -201,9 +195,7 @@ func TestRmRemovesRunsWithTheirFiles(t *testing.T) {
 	if err == nil {
 		_, err = raw.Exec("UPDATE runs SET ended_wall = '2026-01-02T03:04:05.6Z' WHERE name = 'first'")
 	}
-	if err := errors.Join(err, raw.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, raw.Close()))
 	expect(t, exitOK, []string{"removed run first\n"}, "rm", "--dir", home, "--before", "2026-02-01")
 	expect(t, exitOK, []string{"removed run second\n"}, "rm", "--dir", home, "second")
 	if out := expect(t, exitOK, nil, "ls", "--json", "--dir", home); strings.TrimSpace(out) != "[]" {
@@ -216,17 +208,7 @@ func TestRmRemovesRunsWithTheirFiles(t *testing.T) {
 
 func TestRmRefusesARunUnderWay(t *testing.T) {
 	home := simulated(t)
-	if err := os.MkdirAll(filepath.Join(home, "first"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	lock, err := os.Create(filepath.Join(home, "first", "lock"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	locked(t, filepath.Join(home, "first", "lock"))
 	expect(t, exitHeld, []string{"another gantry works on run first"}, "rm", "--dir", home, "first")
 }
 
@@ -259,10 +241,7 @@ func TestCompletionOffersWhatMayComeNext(t *testing.T) {
 func TestCompletionScriptsAskGantry(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "gantry")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\nprintf 'show\\tsum up\\nsimulate\\tplan\\n'\n"),
-		0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(program, []byte("#!/bin/sh\nprintf 'show\\tsum up\\nsimulate\\tplan\\n'\n"), 0o755))
 	for shell, rest := range map[string]string{
 		"bash": "\nCOMP_WORDS=(" + program + " s); COMP_CWORD=1; _gantry; printf '%s ' \"${COMPREPLY[@]}\"\n",
 		"zsh":  "\n", // sourced only: completion needs an interactive zsh
@@ -293,9 +272,7 @@ func TestManPagesHaveEveryCommandAndOption(t *testing.T) {
 	expect(t, exitOK, []string{"pages in"}, "man", dir)
 	for _, c := range commands() {
 		text, err := os.ReadFile(filepath.Join(dir, "gantry-"+c.Name+".1"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, f := range c.Flags {
 			if doc, ok := f.(cli.DocGenerationFlag); ok && !strings.Contains(string(text), roff(dashed(f.Names()[0]))) {
 				t.Errorf("gantry-%s.1 lacks %s: %s", c.Name, f.Names()[0], doc.GetUsage())

@@ -36,9 +36,7 @@ jobs:
 		flow := written(t, name, c.text)
 		var checked struct{ Commands []taskCommand }
 		out := expect(t, exitOK, nil, "check", "--commands", "--json", flow)
-		if err := json.Unmarshal([]byte(out), &checked); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(out), &checked))
 		line := "none"
 		for _, x := range checked.Commands {
 			if x.Task == c.task {
@@ -50,9 +48,7 @@ jobs:
 		}
 		dry := []string{"run", "--dry-run", "--runtime", "null", "--image", "any", "--dir=" + t.TempDir(), flow}
 		var d session.DryRun
-		if err := json.Unmarshal([]byte(expect(t, exitOK, nil, append(dry, "--json")...)), &d); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(expect(t, exitOK, nil, append(dry, "--json")...)), &d))
 		for _, x := range d.Steps {
 			if x.Task == c.task && x.Command != line {
 				t.Errorf("%s: the run would start\n%s\nnot\n%s", name, x.Command, line)

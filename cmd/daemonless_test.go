@@ -48,9 +48,7 @@ func archiveOf(t *testing.T, arch, tag string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), arch+".tar")
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	w := tar.NewWriter(f)
 	layer := make([]byte, 1024)
@@ -59,16 +57,12 @@ func archiveOf(t *testing.T, arch, tag string) string {
 	name := fmt.Sprintf("%x.json", sha256.Sum256([]byte(config)))
 	for _, file := range []struct{ name, content string }{{"layer.tar", string(layer)}, {name, config},
 		{"manifest.json", fmt.Sprintf(`[{"Config": %q, "RepoTags": [%q], "Layers": ["layer.tar"]}]`, name, tag)}} {
-		if err := w.WriteHeader(&tar.Header{Name: file.name, Mode: 0o644, Size: int64(len(file.content))}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.WriteHeader(&tar.Header{Name: file.name, Mode: 0o644, Size: int64(len(file.content))}))
 		if _, err := w.Write([]byte(file.content)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	return path
 }
 
@@ -81,13 +75,9 @@ func TestRunsWithoutADaemonAreRefusedCleanly(t *testing.T) {
 	foreign := map[bool]string{true: "s390x", false: "amd64"}[runtime.GOARCH == "amd64"]
 	good := archiveFor(t, runtime.GOARCH)
 	cut, err := os.ReadFile(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	half := filepath.Join(t.TempDir(), "half.tar")
-	if err := os.WriteFile(half, cut[:len(cut)/3], 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(half, cut[:len(cut)/3], 0o644))
 	for _, c := range []struct {
 		name, runtime, archive string
 		words                  []string
@@ -173,6 +163,5 @@ func TestAServerWithoutADaemonFetchesImages(t *testing.T) {
 		!strings.Contains(errs, "1 task that succeeded wrote to standard error: Makeflow-1/one.txt: gantry logs "+id) {
 		t.Errorf("wait: %d, %s%s", code, out, errs)
 	}
-	expect(t, exitOK, nil, "drain", "--dir", dir)
-	s.ends(exitOK)
+	s.drain()
 }

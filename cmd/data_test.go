@@ -33,9 +33,7 @@ func one[T any](t *testing.T, home, query string, args ...any) (v T) {
 	db := logIn(t, home)
 	defer db.Close() // it may be asked often
 	rows, err := db.Query(t.Context(), query, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer rows.Close()
 	if !rows.Next() {
 		t.Fatalf("no rows: %s", query)

@@ -15,9 +15,7 @@ func TestAFolderHasDefaults(t *testing.T) {
 	t.Chdir(dir)
 	set := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(defaultsFile, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(defaultsFile, []byte(text), 0o644))
 	}
 	dry := []string{"run", "--dry-run", "--runtime", "null", "--dir", t.TempDir()}
 	set("image: some/image\npolicy: heft\nretry: [exit-code=1, lost=2]\nreuse: true\nresults: b\n")
@@ -54,18 +52,12 @@ func TestAFolderHasDefaults(t *testing.T) {
 		set(text)
 		expect(t, exitInput, []string{want}, append(dry, "Makeflow")...)
 	}
-	if err := errors.Join(os.Remove(defaultsFile), syscall.Mkfifo(defaultsFile, 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Remove(defaultsFile), syscall.Mkfifo(defaultsFile, 0o644)))
 	expect(t, exitInput, []string{"gantry.yaml: it is no ordinary file"}, append(dry, "Makeflow")...)
-	if err := os.Remove(defaultsFile); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(defaultsFile))
 	set("")
 	expect(t, exitOK, []string{"policy cpp"}, append(dry, "Makeflow")...)
-	if err := os.Remove(defaultsFile); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(defaultsFile))
 	t.Setenv(reuseVariable, "maybe")
 	expect(t, exitUsage, []string{"GANTRY_REUSE=maybe: give 1 or 0"}, append(dry, "one.dax")...)
 	t.Setenv(reuseVariable, "1")

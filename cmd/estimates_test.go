@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"encoding/json"
-	"math"
 	"path/filepath"
 	"testing"
 )
@@ -27,9 +26,7 @@ type told struct {
 func attempt(t *testing.T, home string, args ...string) (s told) {
 	t.Helper()
 	expect(t, exitOK, nil, append(args[:len(args):len(args)], "--quiet", "--dir", home)...)
-	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "show", "--json", "--dir", home)), &s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(expect(t, exitOK, nil, "show", "--json", "--dir", home)), &s))
 	return s
 }
 
@@ -79,40 +76,5 @@ func TestEstimatorsThatCannotBeAreRefused(t *testing.T) {
 		args := append(c.args[:len(c.args)-1:len(c.args)-1], "--dir", filepath.Join(dir, "runs"),
 			filepath.Join(dir, c.args[len(c.args)-1]))
 		expect(t, c.want, []string{c.says}, args...)
-	}
-}
-
-func TestSecondRunInContainersIsPlannedWithWhatTheFirstMeasured(t *testing.T) {
-	long(t)
-	needsDocker(t)
-	dir := writeFiles(t, map[string]string{"f.dax": forked})
-	home := filepath.Join(dir, "runs")
-	args := []string{"run", "--time-scale", "0.02", filepath.Join(dir, "f.dax")}
-	first := attempt(t, home, args...)
-	// y runs twice: the second may be planned with what the first took.
-	if s := first.sources(); s["declared"] < 2 || s["declared"]+s["learned"] != 3 {
-		t.Errorf("the first run was planned by %v", s)
-	}
-	_, measured := first.kind(t, "x")
-	second := attempt(t, home, args...)
-	if s := second.sources(); s["learned"] != 3 || len(s) != 1 {
-		t.Errorf("the second run was planned by %v", s)
-	}
-	estimated, _ := second.kind(t, "x")
-	if want := measured + dockerStartup.Seconds(); math.Abs(estimated-want) > 1e-3 {
-		t.Errorf("x is estimated at %v s, want the %v s that the first run measured and the start of a container",
-			estimated, measured)
-	}
-	corrected := attempt(t, home, append(args[:3:3], "--estimator", "corrected:1", args[3])...)
-	if s := corrected.sources(); s["corrected"] != 3 || len(s) != 1 {
-		t.Errorf("with --estimator corrected the run was planned by %v", s)
-	}
-	if s := attempt(t, home, append(args[:3:3], "--estimator", "corrected", "--errors", "static:2",
-		args[3])...).sources(); s["erroneous"] != 1 || s["corrected"] != 2 {
-		t.Errorf("with errors earlier runs correct nothing, but it was planned by %v", s)
-	}
-	if s := attempt(t, home, append(args[:3:3], "--estimator", "declared", args[3])...).sources(); s["declared"] != 3 ||
-		len(s) != 1 {
-		t.Errorf("with --estimator declared the run was planned by %v", s)
 	}
 }

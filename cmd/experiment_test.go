@@ -72,9 +72,7 @@ func TestAnExperimentFromFileToFigures(t *testing.T) {
 	expect(t, exitUsage, []string{"one file of results", "--markdown"}, "report", at("r.sqlite"), at("q.sqlite"))
 	// A file of results needs no ending, wherever it is.
 	plain, err := os.ReadFile(at("q.sqlite"))
-	if err := errors.Join(err, os.WriteFile(at("plain"), plain, 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, os.WriteFile(at("plain"), plain, 0o644)))
 	t.Chdir(dir)
 	expect(t, exitOK, []string{"RESPONSE_MAX"}, "report", "plain", "--metrics", "response_max")
 	expect(t, exitOK, []string{"RESPONSE_MAX", "differences to cpp"}, "compare", "plain", "--metric", "response_max",
@@ -103,15 +101,9 @@ func TestExperimentsThatCannotBe(t *testing.T) {
 	dir := writeFiles(t, experimentFiles)
 	at := func(name string) string { return filepath.Join(dir, name) }
 	held, err := results.Create(at("held.sqlite"), results.Info{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer held.Close()
-	for _, x := range []struct {
-		want int
-		word string
-		args []string
-	}{
+	for _, x := range []saying{
 		{exitUsage, "name one experiment file", []string{"experiment"}},
 		{exitUsage, "--jobs 0", []string{"experiment", "--jobs=0", at("x.yaml")}},
 		{exitInput, "missing.yaml", []string{"experiment", at("missing.yaml")}},
@@ -127,7 +119,7 @@ func TestExperimentsThatCannotBe(t *testing.T) {
 		{exitUsage, "name two runs", []string{"compare", "a", "b", "c"}},
 		{exitInput, "no such file", []string{"compare", at("none.sqlite")}},
 	} {
-		if out := expect(t, x.want, []string{x.word}, x.args...); out != "" {
+		if out := expect(t, x.code, []string{x.says}, x.args...); out != "" {
 			t.Errorf("%v prints %q", x.args, out)
 		}
 	}
@@ -171,9 +163,7 @@ func TestAReplayRepeatsARun(t *testing.T) {
 		} `json:"mean_phases"`
 		Tasks []struct{ Started [2]int64 }
 	}
-	if err := json.Unmarshal([]byte(do("compare", "first", "again", "--json")), &same); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(do("compare", "first", "again", "--json")), &same))
 	if n := len(same.Tasks); n == 0 || same.SameNode != n || same.OrderTau != 1 || same.StartTau != 1 ||
 		same.Swapped != 0 || same.MakespanError != 0 || len(same.Workflows) != 4 {
 		t.Errorf("a replay differs: %+v", same)
@@ -186,9 +176,7 @@ func TestAReplayRepeatsARun(t *testing.T) {
 	if len(same.Phases) != 2 || math.Abs(same.Phases[1].Starting-2e9) > 1 {
 		t.Errorf("starts take %+v, want 2 s", same.Phases)
 	}
-	if err := json.Unmarshal([]byte(do("compare", "first", "other", "--json")), &other); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(do("compare", "first", "other", "--json")), &other))
 	if other.Swapped == 0 || other.OrderTau >= 1 {
 		t.Errorf("another policy starts in the same order: %+v", other)
 	}
@@ -197,11 +185,7 @@ func TestAReplayRepeatsARun(t *testing.T) {
 		!strings.Contains(text, "Where the time of their tasks went") {
 		t.Errorf("as text: %s", text)
 	}
-	for _, x := range []struct {
-		want int
-		word string
-		args []string
-	}{
+	for _, x := range []saying{
 		{exitInput, `no run "none"`, []string{"simulate", "--replay=none"}},
 		{exitUsage, "--cluster has no effect here", []string{"simulate", "--replay=first", "--cluster=c.yaml"}},
 		{exitUsage, "cannot go with --no-log", []string{"simulate", "--replay=first", "--no-log", "--json"}},
@@ -210,7 +194,7 @@ func TestAReplayRepeatsARun(t *testing.T) {
 		{exitInput, `no run "none"`, []string{"compare", "first", "none"}},
 		{exitUsage, "goes with files of results", []string{"compare", "first", "again", "--against=cpp"}},
 	} {
-		expect(t, x.want, []string{x.word}, append(x.args, home)...)
+		expect(t, x.code, []string{x.says}, append(x.args, home)...)
 	}
 }
 
@@ -228,9 +212,7 @@ func TestTheMetricsOfARun(t *testing.T) {
 			Slowdown float64
 		}
 	}
-	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "report", "r", "--json", home)), &got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(expect(t, exitOK, nil, "report", "r", "--json", home)), &got))
 	if w := got.Workflows; len(w) != 1 || w[0].Wait != 2 || w[0].Makespan != 2 || w[0].Response != 4 ||
 		w[0].Slowdown != 2 {
 		t.Errorf("the workflow: %+v", w)
@@ -301,9 +283,7 @@ func TestTheMetricsOfSeveralRuns(t *testing.T) {
 	expect(t, exitOK, nil, "simulate", home, "--name=z.1", "--cluster", filepath.Join(dir, "c.yaml"),
 		filepath.Join(dir, "one.dax"))
 	t.Chdir(dir)
-	if err := os.WriteFile("x", []byte("no results"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile("x", []byte("no results"), 0o644))
 	for _, run := range []string{"z.1", "x"} {
 		expect(t, exitOK, []string{run + ": cpp on sim"}, "report", home, run)
 		expect(t, exitOK, []string{run + "-wait_mean-by-policy.csv"}, "report", home, run, "--out", figures,

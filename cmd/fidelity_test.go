@@ -31,9 +31,7 @@ func TestSimulationAndContainersAgree(t *testing.T) {
 					Took  int64 `json:"ns"`
 				}
 			}
-			if err := json.Unmarshal([]byte(out), &c); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal([]byte(out), &c))
 			// Tasks that end within milliseconds of each other may end in another order, and what follows them with
 			// them.
 			if c.Pairs != 40*39/2 || c.OrderTau < 0.9 || math.Abs(c.MakespanError) > 0.05 {

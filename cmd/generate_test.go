@@ -32,9 +32,7 @@ func TestGenerateWritesWhatGantryReads(t *testing.T) {
 			t.Errorf("%s: %v of %d tasks, total %v", file, w.Format, len(w.Tasks), sum)
 		}
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		again := expect(t, exitOK, nil, "generate", "ligo", "-n", "31", "--seed=5", "--total-runtime", "1h30m",
 			"--format", strings.ToLower(format.String()))
 		if again != string(text) {
@@ -55,11 +53,7 @@ func TestGenerateRandomTakesDaggensFlags(t *testing.T) {
 }
 
 func TestGenerateRefusesWrongCommandLines(t *testing.T) {
-	for _, c := range []struct {
-		code int
-		says string
-		args []string
-	}{
+	for _, c := range []saying{
 		{exitUsage, "name one kind of workflow: montage", nil},
 		{exitUsage, "name one kind of workflow", []string{"montage", "sipht", "-n", "30"}},
 		{exitUsage, `no generator "montag"; did you mean montage?`, []string{"montag", "-n", "30"}},
@@ -86,9 +80,7 @@ func TestGenerateListsItsKinds(t *testing.T) {
 
 func TestGenerateWritesIntoAPipe(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(pipe, 0o600))
 	text := make(chan string)
 	go func() {
 		b, _ := os.ReadFile(pipe)

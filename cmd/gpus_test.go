@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -129,9 +128,7 @@ func TestGPUsOfNodes(t *testing.T) {
 		var saw []string
 		for _, file := range []string{"a", "b"} {
 			text, err := os.ReadFile(filepath.Join(dir, "runs", runtime, "results", "half", file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			saw = append(saw, string(text))
 		}
 		if all := strings.Join(saw, ""); all != "madeup1\nmadeup0\n" && all != "madeup0\nmadeup1\n" {
@@ -157,16 +154,12 @@ func TestGPUsOfNodes(t *testing.T) {
 		if out, says := shell(runtime, "a"); out != "" || !strings.Contains(says, "the shell has no GPU: until run ") {
 			t.Errorf("%s: while the run is under way the shell sees %q, and says %s", runtime, out, says)
 		}
-		if err := os.Rename(filepath.Join(cdi, "madeup.yaml"), filepath.Join(cdi, "aside")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(filepath.Join(cdi, "madeup.yaml"), filepath.Join(cdi, "aside")))
 		cliTest{t, dir}.sql("UPDATE runs SET state = 'finished' WHERE name = '" + runtime + "'")
 		if out, says := shell(runtime, "a"); out != "" || !strings.Contains(says, "the shell has no GPU: device ") {
 			t.Errorf("%s: without the GPU the shell sees %q, and says %s", runtime, out, says)
 		}
-		if err := os.Rename(filepath.Join(cdi, "aside"), filepath.Join(cdi, "madeup.yaml")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(filepath.Join(cdi, "aside"), filepath.Join(cdi, "madeup.yaml")))
 		parts := runtime + "-parts"
 		expect(t, exitOK, nil, append(args, "--name="+parts, "--cdi-dir="+cdi, "--cluster="+at("parts.yaml"),
 			at("parts.makeflow"))...)
@@ -178,11 +171,7 @@ func TestGPUsOfNodes(t *testing.T) {
 			",example.com/gpu=2" {
 			t.Errorf("%s: of parts the log has %q", runtime, got)
 		}
-		for _, c := range []struct {
-			code int
-			says string
-			args []string
-		}{
+		for _, c := range []saying{
 			{exitHost, "the cluster asks for 5 GPUs, this host has 3", []string{"--cdi-dir=" + cdi,
 				"--cluster=" + at("many.yaml"), at("g.makeflow")}},
 			{exitHost, "node n: this host has no GPU example.com/gpu=9: it has example.com/gpu=0, ", []string{
@@ -221,9 +210,7 @@ func textsOf(t *testing.T, dir, run, query string) string {
 		all = append(all, text)
 		return err
 	}, query, run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return strings.Join(all, " ")
 }
 
@@ -237,9 +224,7 @@ func TestGPUsAreMeasured(t *testing.T) {
 		"p.makeflow": "CORES=0.1\nMEMORY=16\nGPUS=0.5\na:\n\tsleep 2; touch a\n",
 		"nvidia-smi": "#!/bin/sh\nwhile echo 'GPU-a, 0, 50, 1000'; do\necho 'GPU-b, 1, 100, 24'\n" +
 			"echo 'GPU-c, 2, 7, 9'\nsleep 0.2\ndone\n"})
-	if err := os.Chmod(filepath.Join(dir, "nvidia-smi"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(filepath.Join(dir, "nvidia-smi"), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	runs := "--dir=" + filepath.Join(dir, "runs")
 	for _, runtime := range runtimesOf(t) {
@@ -279,14 +264,10 @@ func TestGPUsOutliveAServer(t *testing.T) {
 	}
 	saw := func(name, want string) {
 		t.Helper()
-		text := []byte(nil)
-		for until := time.Now().Add(time.Minute); len(text) == 0 && time.Now().Before(until); {
-			text, _ = os.ReadFile(filepath.Join(work, name))
-			time.Sleep(20 * time.Millisecond)
-		}
-		if string(text) != want {
-			t.Errorf("job %s saw %q, want %q", name, text, want)
-		}
+		eventually(t, func() (bool, any) {
+			text := read(t, filepath.Join(work, name))
+			return text == want, "job " + name + " saw " + text
+		})
 	}
 	job("--gres=gpu:1", "first")
 	saw("first", "madeup0\n")

@@ -21,13 +21,9 @@ func hostFile(t *testing.T, change func(m *hostmodel.Model)) string {
 		change(m)
 	}
 	text, err := m.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path := filepath.Join(t.TempDir(), "host.json")
-	if err := os.WriteFile(path, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, text, 0o644))
 	return path
 }
 
@@ -63,9 +59,7 @@ func TestSimulateOnAHost(t *testing.T) {
 	}
 
 	// what the log has of this host counts by itself
-	if err := os.MkdirAll(home, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(home, 0o755))
 	m := hostmodel.Example(4)
 	m.Host, _ = session.Here(t.Context(), session.UsualRuntime.Name, home) // without a Docker Engine all but that
 	keep := func(m *hostmodel.Model) {
@@ -76,9 +70,7 @@ func TestSimulateOnAHost(t *testing.T) {
 			_, err = session.KeepHostModel(t.Context(), db, m)
 			db.Close()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	keep(m)
 	huge := cliTest{t, dir}.write("huge.yaml", "nodes:\n  - {name: n, cores: 5000, memory: 1GB}\n")
@@ -99,9 +91,7 @@ func TestSimulateOnAHost(t *testing.T) {
 	foreign := hostmodel.Example(4)
 	foreign.Host.Name = "elsewhere"
 	home = filepath.Join(dir, "foreign")
-	if err := os.MkdirAll(home, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(home, 0o755))
 	keep(foreign)
 	_, out, errs := invoke(t, "simulate", "--no-log", "--dir", home, trace)
 	if !strings.Contains(out, "makespan 10s,") || !strings.Contains(errs, "elsewhere") {

@@ -381,9 +381,7 @@ func TestHostileFilesStayWithinTheBounds(t *testing.T) {
 		t.Skip("the bounds are those of a build without the race detector")
 	}
 	least := filepath.Join(dir, "least.yml")
-	if err := os.WriteFile(least, []byte(ymlOf("- {type: job, name: p, id: A}\n")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(least, []byte(ymlOf("- {type: job, name: p, id: A}\n")), 0o600))
 	_, of := checkFile(t, least+".memory", "check", least)
 	small := of.memory
 	for i, h := range hostile {
@@ -397,9 +395,7 @@ func TestHostileFilesStayWithinTheBounds(t *testing.T) {
 			if text = unfolded(text); !plain {
 				text = h.text.(func() string)()
 			}
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(path, []byte(text), 0o600))
 			size := len(text)
 			if strings.HasSuffix(h.name, ".csv") {
 				load := "workflows: [{trace: x, costs: " + h.name + "}]\n"
@@ -408,18 +404,14 @@ func TestHostileFilesStayWithinTheBounds(t *testing.T) {
 						h.name + "}\n"
 				}
 				path += ".yaml"
-				if err := os.WriteFile(path, []byte(load), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(path, []byte(load), 0o600))
 			}
 			args := []string{"check", path}
 			if catalog := path; strings.HasSuffix(path, ".properties") || strings.HasSuffix(path, ".catalog.yml") {
 				path += ".yml"
 				args = []string{"check", "--catalog", catalog, path}
 				w := ymlOf("- {type: job, name: p, id: A, uses: [{lfn: in, type: input}]}\n")
-				if err := os.WriteFile(path, []byte(w), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(path, []byte(w), 0o600))
 			}
 			out, used := checkFile(t, path+".memory", args...)
 			switch {
@@ -477,9 +469,7 @@ func checkFile(t *testing.T, memory string, args ...string) (string, used) {
 		t.Fatal(err)
 	}
 	status, err := os.ReadFile(memory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var kilobytes int64
 	_, peak, _ := strings.Cut(string(status), "VmHWM:")
 	if _, err := fmt.Sscan(peak, &kilobytes); err != nil {

@@ -55,17 +55,11 @@ func TestProgramsOfTheHost(t *testing.T) {
 	beside(t)
 	dir := writeFiles(t, map[string]string{"look.sh": look, "h.mf": "out: look.sh\n\tsh look.sh >out\n"})
 	socket := filepath.Join(dir, "shared", "socket")
-	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(filepath.Dir(socket), 0o777)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Chmod(dir, 0o755), os.Mkdir(filepath.Dir(socket), 0o777)))
 	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
-	if err := errors.Join(os.Chmod(filepath.Dir(socket), 0o777), os.Chmod(socket, 0o777)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Chmod(filepath.Dir(socket), 0o777), os.Chmod(socket, 0o777)))
 	code, said := ownHost(t, "D="+dir+"\n"+programsSetup, "run", "--image", "host", "--dir", "runs", "--name", "r",
 		"--mount", dir+"/place:/opt/new/place:ro", "--mount", dir+"/place:/opt/closed/new:ro", "h.mf")
 	got, err := os.ReadFile(filepath.Join(dir, "runs/r/results/h/out"))

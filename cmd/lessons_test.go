@@ -17,9 +17,7 @@ import (
 func TestLessonsSayWhatTheirRunsDo(t *testing.T) {
 	lessons := filepath.Join("..", "examples", "lessons")
 	text, err := os.ReadFile(filepath.Join(lessons, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sections := strings.Split(string(text), "\n## ")[1:]
 	for i, section := range sections {
 		lesson, _, _ := strings.Cut(section, ":")
@@ -35,9 +33,7 @@ func TestLessonsSayWhatTheirRunsDo(t *testing.T) {
 
 func checkLesson(t *testing.T, from, section string) {
 	lines, err := os.ReadFile(filepath.Join(from, "runs"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	var names []string
 	for line := range strings.Lines(string(lines)) {
@@ -51,14 +47,10 @@ func checkLesson(t *testing.T, from, section string) {
 	query := func(each func(scan func(...any) error) error, query string, args ...any) {
 		t.Helper()
 		rows, err := db.Query(t.Context(), query, args...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer rows.Close()
 		for rows.Next() {
-			if err := each(rows.Scan); err != nil {
-				t.Fatal(err)
-			}
+			must(t, each(rows.Scan))
 		}
 	}
 	for _, name := range names {
@@ -99,9 +91,7 @@ func checkLesson(t *testing.T, from, section string) {
 	}
 	expect(t, exitOK, nil, append([]string{"report", "--dir", dir, "--out", dir}, names...)...)
 	fresh, err := os.ReadFile(filepath.Join(dir, strings.Join(names, "-")+"-timeline.svg"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if kept, err := os.ReadFile(filepath.Join(from, "timeline.svg")); err != nil || string(kept) != string(fresh) {
 		t.Errorf("timeline.svg is not what gantry report draws (%v): copy the one of lesson.sh", err)
 	}

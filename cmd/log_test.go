@@ -40,9 +40,7 @@ func invoke(t *testing.T, args ...string) (code int, out, errs string) {
 	var files [2]*os.File
 	for i, s := range streams {
 		f, err := os.Create(filepath.Join(dir, []string{"out", "err"}[i]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer f.Close()
 		was := *s
 		*s, files[i] = f, f
@@ -52,9 +50,7 @@ func invoke(t *testing.T, args ...string) (code int, out, errs string) {
 	var text [2]string
 	for i, f := range files {
 		b, err := os.ReadFile(f.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text[i] = string(b)
 	}
 	return code, text[0], text[1]
@@ -79,18 +75,21 @@ func expect(t *testing.T, want int, words []string, args ...string) string {
 	return out
 }
 
+// saying is what gantry has to say to a command line, with its exit code.
+type saying struct {
+	code int
+	says string
+	args []string
+}
+
 // newLog makes a log and returns its directory.
 func newLog(t *testing.T, fill func(db *sqlite.DB)) string {
 	t.Helper()
 	dir := t.TempDir()
 	db, err := sqlite.Open(filepath.Join(dir, sqlite.FileName), sqlite.Durable)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	fill(db)
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Close())
 	return dir
 }
 
@@ -98,9 +97,7 @@ func newLog(t *testing.T, fill func(db *sqlite.DB)) string {
 func logIn(t *testing.T, dir string) *sqlite.DB {
 	t.Helper()
 	db, err := sqlite.Open(filepath.Join(dir, sqlite.FileName), sqlite.ReadOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { db.Close() })
 	return db
 }
@@ -115,9 +112,7 @@ func stuckLog(t *testing.T, state sqlite.State) string {
 		l.Plan(2*logtest.Second, planner.Wait{Task: first + 1, Reason: planner.Reason{Code: planner.WaitsForParents}},
 			planner.Wait{Task: first + 2, Reason: planner.Reason{Code: planner.NoNodeFree, Dim: unit.Memory}})
 		if state != sqlite.Running {
-			if err := l.Finish(context.Background(), state, exitTasksFailed); err != nil {
-				t.Fatal(err)
-			}
+			must(t, l.Finish(context.Background(), state, exitTasksFailed))
 		}
 	})
 }
@@ -137,9 +132,7 @@ func TestLsListsTheNewestRunFirst(t *testing.T) {
 		Tasks    int
 		Makespan *float64 `json:"makespan_s"`
 	}
-	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "ls", "--json", "--dir", dir)), &runs); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(expect(t, exitOK, nil, "ls", "--json", "--dir", dir)), &runs))
 	if len(runs) != 2 || runs[1].Tasks != 4 || *runs[1].Makespan != 14 || runs[0].Makespan != nil {
 		t.Errorf("%+v", runs)
 	}
@@ -182,10 +175,7 @@ func TestShowSumsUpARun(t *testing.T) {
 			Held *float64 `json:"held_percent"`
 		}
 	}
-	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "show", "calm-hopper-1111", "--json", "--dir", dir)),
-		&s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(expect(t, exitOK, nil, "show", "calm-hopper-1111", "--json", "--dir", dir)), &s))
 	k := s.Kinds[0]
 	// Two of work's three attempts were ok: staged 0.25 s after the order, ended 3 s and 4 s after it.
 	if k.Kind != "work" || k.Tasks != 2 || k.Attempts != 3 || *k.EstimatedS != 3 || *k.MeasuredS != 3.25 ||
@@ -256,10 +246,7 @@ func TestExplainTellsWhyATaskWaitedFailedAndRan(t *testing.T) {
 			CPUThrottled *float64 `json:"cpu_throttled_s"`
 		}
 	}
-	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "explain", "work_2", "--json", "--dir", done)),
-		&life); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(expect(t, exitOK, nil, "explain", "work_2", "--json", "--dir", done)), &life))
 	if life.State != "done" || len(life.Attempts) != 2 || life.Attempts[0].Outcome != "out-of-memory" ||
 		life.Attempts[0].CPUThrottled != nil {
 		t.Errorf("%+v", life)
@@ -270,9 +257,7 @@ func TestLogsPrintsWhatAnAttemptSaid(t *testing.T) {
 	dir := newLog(t, func(db *sqlite.DB) { logtest.Diamond(t, db, "calm-hopper-1111") })
 	for try, text := range map[string]string{"1": "first", "2": "second"} {
 		work := filepath.Join(dir, "calm-hopper-1111", "work", "diamond", "work_2-"+try)
-		if err := os.MkdirAll(work, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(work, 0o755))
 		for name, stream := range map[string]string{".command.out": " on out\n", ".command.err": " on err\n"} {
 			cliTest{t, work}.write(name, text+stream)
 		}
@@ -301,13 +286,9 @@ func TestWhatAProgramLeftLeadsNowhere(t *testing.T) {
 		os.WriteFile(outside, []byte("a secret"), 0o600), os.Symlink(outside, filepath.Join(work, ".command.out")),
 		syscall.Mkfifo(filepath.Join(work, ".command.err"), 0o600),
 		os.Symlink(outside, filepath.Join(results, "3.dat")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	expect(t, exitHost, []string{"read the output of task work_2", ".command.out"}, "logs", "work_2", "--dir", dir)
-	if err := os.Remove(filepath.Join(work, ".command.out")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(work, ".command.out")))
 	expect(t, exitHost, []string{".command.err is no regular file"}, "logs", "work_2", "--dir", dir)
 	crate := filepath.Join(t.TempDir(), "crate")
 	expect(t, exitOK, nil, "export", "--format", "rocrate", "-o", crate, "--dir", dir)
@@ -330,10 +311,7 @@ func TestExportWritesEveryFormat(t *testing.T) {
 		Runs            []struct{ Run string }
 		Tasks, Attempts []map[string]any
 	}
-	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "export", "--format", "json", "--dir", dir)),
-		&all); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(expect(t, exitOK, nil, "export", "--format", "json", "--dir", dir)), &all))
 	if len(all.Runs) != 1 || all.Runs[0].Run != "calm-hopper-1111" || len(all.Tasks) != 4 || len(all.Attempts) != 5 ||
 		all.Attempts[0]["cpu_throttled_ns"] != nil {
 		t.Errorf("%+v", all)
@@ -366,9 +344,7 @@ func TestOutputForProgramsIsALineAndIsWrittenOrTold(t *testing.T) {
 			}
 		}
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		was := os.Stdout
 		os.Stdout = full
 		code := run(append([]string{"gantry"}, args...))

@@ -89,11 +89,7 @@ func gantryLink(t *testing.T) (path string) {
 	t.Helper()
 	program, err := os.Executable()
 	path = filepath.Join(t.TempDir(), "gantry")
-	if err == nil {
-		err = os.Symlink(program, path)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.Symlink(program, path))
 	return path
 }

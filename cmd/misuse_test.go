@@ -5,32 +5,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
-
-// A workflow without tasks is done at once, alone and among others.
-func TestAWorkflowWithoutTasksIsDoneAtOnce(t *testing.T) {
-	dir := writeFiles(t, map[string]string{"e.yml": "pegasus: '5.0'\nname: e\njobs: []\n", "Makeflow": "X=1\n",
-		"w.yaml": "workflows: [{trace: e.yml}, {trace: b.makeflow, deadline: 9s}]\n", "b.makeflow": "x:\n\ttrue\n"})
-	for file, tasks := range map[string]string{"e.yml": "0 tasks", "Makeflow": "0 tasks", "w.yaml": "1 task "} {
-		file = filepath.Join(dir, file)
-		expect(t, exitOK, nil, "check", file)
-		expect(t, exitOK, []string{tasks}, "simulate", "--no-log", file)
-		home := "--dir=" + t.TempDir()
-		expect(t, exitOK, nil, "run", "--runtime=null", home, file)
-		expect(t, exitOK, []string{"finished"}, "show", home)
-	}
-}
 
 // What cannot work is refused before anything happens, with what to do instead.
 func TestMisuseIsRefusedWithWhatToDo(t *testing.T) {
 	home := "--dir=" + t.TempDir()
 	expect(t, exitOK, nil, "run", "-q", home, "--runtime=null", "--name=n", montage)
-	for _, c := range []struct {
-		code int
-		says string
-		args []string
-	}{
+	for _, c := range []saying{
 		{exitInput, "the null runtime, which has no files", []string{"resume", home, "n", "--with", montage}},
 		{exitUsage, "cannot go with --no-log", []string{"simulate", "--no-log", "--json", montage}},
 		{exitUsage, "--time-scale -1: give a number from 0", []string{"simulate", home, "--time-scale=-1", montage}},
@@ -94,15 +75,10 @@ func TestATaskThatNoNodeCanTakeSaysWhy(t *testing.T) {
 	s := serveIn(t, dir, "--runtime", "null", "--name", "lab")
 	expect(t, exitOK, nil, "node", "--dir", dir, "drain", "host")
 	id := s.submit(montage)
-	for until := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	eventually(t, func() (bool, any) {
 		_, out, errs := invoke(t, "explain", "--dir", dir, id, "ID00000")
-		if strings.Contains(out, "no node can take it now") {
-			break
-		}
-		if time.Now().After(until) {
-			t.Fatalf("it does not say why: %s%s", out, errs)
-		}
-	}
+		return strings.Contains(out, "no node can take it now"), out + errs
+	})
 	expect(t, exitOK, nil, "node", "--dir", dir, "resume", "host")
 	expect(t, exitOK, nil, "wait", "-q", "--dir", dir, id)
 	expect(t, exitOK, nil, "drain", "--dir", dir)

@@ -12,9 +12,7 @@ import (
 func TestAnotherModuleHasPoliciesOfItsOwn(t *testing.T) {
 	long(t)
 	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	page, sums := read(t, "../docs/own-policies.md"), read(t, "../go.sum")
 	var files []string
 	for block := range strings.SplitSeq(page, "\n```") {

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -156,9 +155,7 @@ func TestANetworkWithoutADaemonDoesNotReachThisHost(t *testing.T) {
 	defer names.Close()
 	go answerNames(names)
 	l, err := net.Listen("tcp4", ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	_, port := says(l)
 	var reach strings.Builder
@@ -199,20 +196,14 @@ func TestANetworkWithoutADaemonReachesNoGroup(t *testing.T) {
 		t.Skip("needs python3, as busybox sends nothing to groups")
 	}
 	device, err := net.InterfaceByName(fmt.Sprint("gt", os.Getpid()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	group := &net.UDPAddr{IP: net.IPv4(239, 198, 51, byte(os.Getpid()%60*4))}
 	own := fmt.Sprint("203.0.113.", os.Getpid()%250)
 	heard, err := net.ListenMulticastUDP("udp4", device, group)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer heard.Close()
 	l, err := net.Listen("tcp4", ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	_, port := says(l)
 	for _, route := range []string{group.IP.String() + " dev " + device.Name, "local " + own + " dev lo"} {
@@ -259,9 +250,7 @@ func answerNames(c net.PacketConn) {
 func helpers(t *testing.T) map[string]bool {
 	t.Helper()
 	names, err := filepath.Glob("/proc/[0-9]*/comm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out := map[string]bool{}
 	for _, at := range names {
 		if comm, _ := os.ReadFile(at); string(comm) == "slirp4netns\n" {
@@ -274,15 +263,11 @@ func helpers(t *testing.T) map[string]bool {
 // noHelpers waits until those that were not there before are gone.
 func noHelpers(t *testing.T, before map[string]bool) {
 	t.Helper()
-	for until := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	eventually(t, func() (bool, any) {
 		now := helpers(t)
 		maps.DeleteFunc(now, func(at string, _ bool) bool { return before[at] })
-		if len(now) == 0 {
-			return
-		} else if time.Now().After(until) {
-			t.Fatalf("still there: %v", now)
-		}
-	}
+		return len(now) == 0, now
+	})
 }
 
 // A container keeps its network while no gantry is there, and the program that makes it ends with the container.
@@ -296,25 +281,16 @@ func TestANetworkOutlivesGantry(t *testing.T) {
 		": >begun; until [ -e go ]; do sleep 0.1; done; nc -w 9 %s %s </dev/null >got", host, port)))
 	waitForFile(t, "begun")
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil { // v1: its work is that of the task
-		counted := func() bool {
+		eventually(t, func() (counted bool, was any) {
 			for at := range helpers(t) {
 				group, _ := os.ReadFile(filepath.Join(filepath.Dir(at), "cgroup"))
-				if !before[at] && strings.Contains(string(group), "/net-") {
-					return true
-				}
+				counted = counted || !before[at] && strings.Contains(string(group), "/net-")
 			}
-			return false
-		}
-		for until := time.Now().Add(time.Minute); !counted(); time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(until) {
-				t.Fatal("no slirp4netns is in the control group of the task")
-			}
-		}
+			return counted, "no slirp4netns is in the control group of the task"
+		})
 	}
 	server.kill()
-	if err := os.WriteFile("go", nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile("go", nil, 0o644))
 	waitForFile(t, "got")
 	noHelpers(t, before) // before anybody looks after the container
 	serveIn(t, os.Getenv("GANTRY_DIR"), options...)
@@ -360,11 +336,7 @@ func converted(t *testing.T, file string) string {
 func TestNetworksThatCannotBe(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"n.makeflow": "CATEGORY=fetch\na:\n\ttrue >a\n"})
 	file, runs := filepath.Join(dir, "n.makeflow"), "--dir="+filepath.Join(dir, "runs")
-	for _, c := range []struct {
-		code int
-		says string
-		args []string
-	}{
+	for _, c := range []saying{
 		{exitUsage, `--network "out" is outbound, asked or none`, []string{"--network=out"}},
 		{exitUsage, `--network "[=outbound": syntax error in pattern of names`, []string{"--network=[=outbound"}},
 		{exitInput, "--network has no effect here: it gives no command a network", []string{"--network=b*=outbound",
@@ -385,9 +357,7 @@ func TestANetworkWithoutTheProgramForIt(t *testing.T) {
 		t.Skip(err)
 	}
 	bin := t.TempDir()
-	if err := os.Symlink(crun, filepath.Join(bin, "crun")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(crun, filepath.Join(bin, "crun")))
 	t.Setenv("PATH", bin)
 	dir := writeFiles(t, map[string]string{"n.makeflow": "a:\n\ttrue >a\n"})
 	file, runs := filepath.Join(dir, "n.makeflow"), "--dir="+filepath.Join(dir, "runs")

@@ -51,14 +51,10 @@ func between(
 	t.Helper()
 	dir = t.TempDir()
 	at, err := os.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer at.Close()
 	l, err := net.Listen("unix", api.AddressIn(at))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	behind := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dialIn(ctx, to) }}}
 	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -110,9 +106,7 @@ func TestAClientKilledInMidSubmission(t *testing.T) {
 			panic(http.ErrAbortHandler) // no answer
 		})
 		client = gantryProcess(t, "submit", "--dir", at, montage)
-		if err := client.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.Start())
 		close(began)
 		if err := client.Wait(); err == nil {
 			t.Error("the client was not killed")
@@ -152,8 +146,7 @@ func TestAClientKilledInMidSubmission(t *testing.T) {
 	if got := s.submit(montage); got != "3" {
 		t.Errorf("the next has number %s: something was handed in twice", got)
 	}
-	expect(t, exitOK, nil, "drain", "--dir", dir)
-	s.ends(exitOK)
+	s.drain()
 }
 
 func TestNoServer(t *testing.T) {
@@ -167,14 +160,10 @@ func TestNoServer(t *testing.T) {
 func TestAStaleSocket(t *testing.T) {
 	dir := t.TempDir()
 	at, err := os.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer at.Close()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: api.AddressIn(at)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l.SetUnlinkOnClose(false)
 	l.Close()
 	refused := func(says string) {
@@ -191,13 +180,7 @@ func TestAStaleSocket(t *testing.T) {
 		}
 	}
 	refused("no gantry serves " + dir + " any more, though it left its socket: waiting 300ms for the next one")
-	lock, err := os.Create(filepath.Join(dir, api.LockName)) // as a server has it that starts, or is stuck
-	if err == nil {
-		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := locked(t, filepath.Join(dir, api.LockName)) // as a server has it that starts, or is stuck
 	refused("the server does not answer (connection refused): trying for 300ms")
 	lock.Close()
 	s := serveIn(t, dir, "--runtime", "null")
@@ -208,13 +191,10 @@ func TestAStaleSocket(t *testing.T) {
 	expect(t, exitHeld, []string{fmt.Sprintf("process %d", s.cmd.Process.Pid), "gantry drain"}, "serve", "--dir", dir,
 		"--runtime", "null")
 	expect(t, exitOK, []string{"done, 25 of 25"}, "wait", "--dir", dir, "1")
-	expect(t, exitOK, nil, "drain", "--dir", dir)
-	s.ends(exitOK)
+	s.drain()
 
 	file := filepath.Join(t.TempDir(), api.SocketName)
-	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("mine"), 0o600))
 	expect(t, exitHost, []string{"no socket"}, "serve", "--dir", filepath.Dir(file), "--runtime", "null")
 	if text, err := os.ReadFile(file); err != nil || string(text) != "mine" {
 		t.Errorf("the file that was there is %q (%v)", text, err)
@@ -243,9 +223,7 @@ func TestAServerStartedAgainKeepsItsSettings(t *testing.T) {
 		t.Errorf("nothing was given:\n%s", text)
 	}
 	db, err := sql.Open("sqlite3", filepath.Join(dir, sqlite.FileName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := db.Exec("UPDATE runs SET version = 'v0.0.1'"); err != nil {
 		t.Fatal(err)
 	}
@@ -302,9 +280,7 @@ func smallDir(t *testing.T, size string) (dir string) {
 func fillDisk(t *testing.T, dir string) (free func()) {
 	t.Helper()
 	fill, err := os.Create(filepath.Join(dir, "other"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for n := 64 << 10; n > 0; n /= 2 {
 		for err = nil; err == nil; {
 			_, err = fill.Write(make([]byte, n))
@@ -312,9 +288,7 @@ func fillDisk(t *testing.T, dir string) (free func()) {
 	}
 	return func() {
 		t.Helper()
-		if err := errors.Join(fill.Close(), os.Remove(fill.Name())); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(fill.Close(), os.Remove(fill.Name())))
 	}
 }
 
@@ -348,9 +322,7 @@ func TestASubmissionOnAFullDisk(t *testing.T) {
 	last := s.submit(montage)
 	expect(t, exitOK, []string{"done, 25 of 25"}, "wait", "--dir", dir, last)
 	var q api.Queue
-	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "queue", "--all", "--json", "--dir", dir)), &q); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(expect(t, exitOK, nil, "queue", "--all", "--json", "--dir", dir)), &q))
 	if len(q.Submissions) != len(handed)+2 {
 		t.Errorf("%d submissions, want the %d that were acknowledged", len(q.Submissions), len(handed)+2)
 	}
@@ -365,15 +337,10 @@ func TestAServerWhoseDiskFills(t *testing.T) {
 		"two.txt: one.txt\n\tcat one.txt >two.txt\n")
 	s := serveIn(t, dir, "--runtime", "oci")
 	s.submit("--image", "gantry/busybox", flow)
-	for until := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	eventually(t, func() (bool, any) {
 		about, err := api.NewClient(dir).About(t.Context())
-		if err == nil && about.Running == 1 {
-			break
-		}
-		if time.Now().After(until) {
-			t.Fatalf("nothing runs (%v):\n%s", err, s.err.String())
-		}
-	}
+		return err == nil && about.Running == 1, err
+	})
 	free := fillDisk(t, dir)
 	s.ends(exitHost)
 	for _, w := range []string{"disk is full", "free space there", "continue with: gantry serve, in the same"} {
@@ -384,8 +351,7 @@ func TestAServerWhoseDiskFills(t *testing.T) {
 	free()
 	s = serveIn(t, dir, "--runtime", "oci")
 	expect(t, exitOK, []string{"done, 2 of 2"}, "wait", "--dir", dir, "1")
-	expect(t, exitOK, nil, "drain", "--dir", dir)
-	s.ends(exitOK)
+	s.drain()
 }
 
 // While the server fetches what one submission needs, others are taken.
@@ -414,9 +380,7 @@ jobs: [{type: job, id: t, name: cat, arguments: [f], uses: [{lfn: f, type: input
 	slow := gantryProcess(t, "submit", "--dir", dir, "--no-prediction", "--image", "gantry/busybox", flow)
 	var said bytes.Buffer
 	slow.Stdout, slow.Stderr = &said, &said
-	if err := slow.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, slow.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- slow.Wait() }()
 	select {
@@ -466,9 +430,7 @@ func TestAnImageThatIsSlowHoldsUpNobody(t *testing.T) {
 	slow := gantryProcess(t, "submit", "--dir", dir, "--task", "slow", "--image", domain+"/slow:1", "--", "true")
 	var said bytes.Buffer
 	slow.Stdout, slow.Stderr = &said, &said
-	if err := slow.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, slow.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- slow.Wait() }()
 	select {
@@ -489,6 +451,5 @@ func TestAnImageThatIsSlowHoldsUpNobody(t *testing.T) {
 	if err := <-ended; err == nil || !strings.Contains(said.String(), domain+"/slow:1") {
 		t.Errorf("%v\n%s", err, said.String())
 	}
-	expect(t, exitOK, nil, "drain", "--dir", dir)
-	s.ends(exitOK)
+	s.drain()
 }

@@ -36,9 +36,7 @@ func program(t *testing.T, fails string) (spec string, starts func() int, set fu
 	t.Helper()
 	dir := writeFiles(t, map[string]string{"mine.sh": orderly, "starts": ""})
 	path := filepath.Join(dir, "mine.sh")
-	if err := os.Chmod(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(path, 0o755))
 	set = func(fails string) {
 		cliTest{t, dir}.write("fails", fails)
 	}
@@ -73,9 +71,7 @@ func TestARunWhoseProgramFailsCanBeResumed(t *testing.T) {
 		t.Errorf("the program was started %d times, want 3", n)
 	}
 	path := strings.TrimPrefix(spec, "exec:")
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(path))
 	page := filepath.Join(t.TempDir(), "page.html")
 	expect(t, exitOK, []string{"mine.sh"}, "show", dir, "r")
 	expect(t, exitOK, []string{"mine.sh starts it on"}, "explain", dir, "r", "end")
@@ -108,9 +104,7 @@ while read -r line; do
   esac
 done
 `, "none.dax": daxOf("<job id='x' name='x' runtime='0'/>")})
-	if err := os.Chmod(filepath.Join(dir, "plans.sh"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(filepath.Join(dir, "plans.sh"), 0o755))
 	expect(t, exitOK, nil, "simulate", "--dir", dir, "--policy", "exec:"+filepath.Join(dir, "plans.sh"), fan(t),
 		filepath.Join(dir, "none.dax"))
 	n := one[int](t, dir, "SELECT count(*) FROM v_notes WHERE topic = 'planned' AND task = 'end' AND instant_s > 0")
@@ -207,9 +201,7 @@ func TestExamplesOfOwnPolicies(t *testing.T) {
 	})
 	t.Run("faults", func(t *testing.T) {
 		policies, err := filepath.Abs("../examples/policies")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		at := writeFiles(t, map[string]string{
 			"w.yaml": strings.Replace(trialFiles["w.yaml"], "files: false\n", "", 1),
 			"c.yaml": "nodes: [{name: n, cores: 2, memory: 4GB, group: a}, {name: m, cores: 1, speed: 0.5, " +

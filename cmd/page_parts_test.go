@@ -36,13 +36,9 @@ func TestThePageOfARunInContainers(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"f.json": failing})
 	home := filepath.Join(dir, "runs")
 	said, err := os.Create(filepath.Join(dir, "said"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, in, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stdout, stderr := os.Stdout, os.Stderr
 	os.Stdout, os.Stderr = said, in
 	code := make(chan int, 1)
@@ -148,9 +144,7 @@ func explained(t *testing.T, page context.Context, home, run, task string) {
 	text := ask[string](t, page, "document.querySelector('.timeline .detail .history').innerText")
 	for _, m := range instants.FindAllStringSubmatch(expect(t, exitOK, nil, "explain", run, task, "--dir", home), -1) {
 		at, err := strconv.ParseFloat(m[1], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !slices.ContainsFunc([]float64{at - 0.001, at, at + 0.001}, func(s float64) bool {
 			return strings.Contains(text, fmt.Sprintf("%.3f s", s))
 		}) {
@@ -162,10 +156,7 @@ func explained(t *testing.T, page context.Context, home, run, task string) {
 // The slider shows the plan of each round: at first all tasks of HEFT's plan, in the end none. What a click chooses and
 // says is what the log has.
 func TestThePageShowsThePlanOfEachRound(t *testing.T) {
-	home := t.TempDir()
-	file := filepath.Join(home, "run.html")
-	expect(t, exitOK, nil, "simulate", "--quiet", "--dir", home, "--name", "m", "--policy", "heft", "--cluster",
-		"../examples/montage/cluster.yaml", "../examples/montage/montage-25.dax")
+	home, file := mosaic(t)
 	expect(t, exitOK, nil, "report", "m", "--dir", home, "--html", file)
 	page := open(t, file)
 	expectText(t, page, "#answer", "first planned")
@@ -247,9 +238,7 @@ func TestPagesOfOddRuns(t *testing.T) {
 	}
 	none := newLog(t, func(db *sqlite.DB) {
 		l := logtest.New(t, db, logtest.Info("none"))
-		if err := l.Finish(t.Context(), sqlite.Finished, exitOK); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Finish(t.Context(), sqlite.Finished, exitOK))
 	})
 	expectText(t, page(none, "none"), "#answer", "This run has no tasks.")
 	stuck := page(stuckLog(t, sqlite.Running), "stuck")
@@ -267,15 +256,11 @@ func TestAPageThatCannotBeWrittenLeavesNothing(t *testing.T) {
 	file := filepath.Join(dir, "x.html")
 	log := filepath.Join(home, sqlite.FileName)
 	text, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for at := 4096; at < len(text); at += 4096 { // damage every page but the first
 		copy(text[at:], "damaged damaged damaged damaged damaged")
 	}
-	if err := os.WriteFile(log, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(log, text, 0o644))
 	code, _, errs := invoke(t, "report", "stuck-run-1", "--dir", home, "--html", file)
 	if code != exitHost || !strings.Contains(errs, "damaged") {
 		t.Errorf("a damaged log: exit %d\n%s", code, errs)
@@ -287,9 +272,7 @@ func TestAPageThatCannotBeWrittenLeavesNothing(t *testing.T) {
 
 func TestAPortInUseIsSaidBeforeAnythingRuns(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	dir := writeFiles(t, map[string]string{"one.dax": oneTask})
 	home := filepath.Join(dir, "runs")

@@ -98,9 +98,7 @@ var browser = sync.OnceValues(func() (context.Context, error) {
 
 func do(t *testing.T, ctx context.Context, actions ...chromedp.Action) {
 	t.Helper()
-	if err := chromedp.Run(ctx, actions...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, chromedp.Run(ctx, actions...))
 }
 
 // poll waits until a script in the page is true.
@@ -125,20 +123,24 @@ func expectText(t *testing.T, ctx context.Context, selector, want string) {
 	}
 }
 
-func TestThePageOfARunShowsWhatTheLogHas(t *testing.T) {
-	home := t.TempDir()
-	file := filepath.Join(home, "run.html")
+// mosaic simulates a run called m, of Montage under HEFT, and returns its directory and a place for its page.
+func mosaic(t *testing.T) (home, file string) {
+	t.Helper()
+	home = t.TempDir()
 	expect(t, exitOK, nil, "simulate", "--quiet", "--dir", home, "--name", "m", "--policy", "heft", "--cluster",
-		"../examples/montage/cluster.yaml", "../examples/montage/montage-25.dax")
+		"../examples/montage/cluster.yaml", montage)
+	return home, filepath.Join(home, "run.html")
+}
+
+func TestThePageOfARunShowsWhatTheLogHas(t *testing.T) {
+	home, file := mosaic(t)
 	db, err := sql.Open("sqlite3", "file:"+filepath.Join(home, sqlite.FileName))
 	if err == nil { // as of a run in containers
 		_, err = db.Exec(`INSERT INTO predictions(run, at_ns, scope, name, basis, tasks, repetitions, expected_ns,
 			low_ns, high_ns) SELECT id, 0, 'run', '', 'declared', 25, 10, 111e9, 99e9, 123e9 FROM runs`)
 		err = errors.Join(err, db.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	expect(t, exitOK, []string{"wrote " + file}, "report", "m", "--dir", home, "--html", file)
 	page := open(t, file)
 
@@ -233,22 +235,13 @@ func TestNamesOfATraceDoThePageNoHarm(t *testing.T) {
 // Results are on the page with pictures, whatever they are called; a page of any width has no part beyond its edge, and
 // all that can be pressed or seen has a name.
 func TestThePageFitsItsReaders(t *testing.T) {
-	home := t.TempDir()
-	expect(t, exitOK, nil, "simulate", "--quiet", "--dir", home, "--name", "m", "--policy", "heft", "--cluster",
-		"../examples/montage/cluster.yaml", "../examples/montage/montage-25.dax")
+	home, file := mosaic(t)
 	picture := `<img src=x onerror="window.harm = 1">.png`
 	results := filepath.Join(home, "m", "results", "montage-25")
-	if err := os.MkdirAll(results, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(results, 0o755))
 	f, err := os.Create(filepath.Join(results, picture))
-	if err == nil {
-		err = errors.Join(png.Encode(f, image.NewGray(image.Rect(0, 0, 2000, 900))), f.Close())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(home, "run.html")
+	must(t, err)
+	must(t, errors.Join(png.Encode(f, image.NewGray(image.Rect(0, 0, 2000, 900))), f.Close()))
 	expect(t, exitOK, nil, "report", "m", "--dir", home, "--html", file)
 	page := open(t, file)
 	expectText(t, page, "#results", picture)

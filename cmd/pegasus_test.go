@@ -81,14 +81,10 @@ jobs:
 `})
 	path := filepath.Join(dir, "w.yml")
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text = []byte(strings.ReplaceAll(string(text), "DIR:/data", dir+":/data"))
 	text = []byte(strings.Replace(string(text), `$N "$N", `, `'$N', '"$N"', `, 1))
-	if err := os.WriteFile(path, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, text, 0o644))
 	home := "--dir=" + filepath.Join(dir, "runs")
 	expect(t, exitOK, []string{filepath.Join(dir, "n.csv"), filepath.Join(dir, "by.sh"), server.URL, dir + ":/data"},
 		"check", path)

@@ -12,9 +12,7 @@ import (
 // docs/policies.md says how papers are read in the words of gantry policies NAME.
 func TestReadingsOfPapersAreInTheDocs(t *testing.T) {
 	text, err := os.ReadFile("../docs/policies.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	page := strings.Join(strings.Fields(string(text)), " ")
 	elsewhere := []string{"rm-dcwf", "fifo", "edf", "mrcp-rm"} // docs/deadlines.md
 	known := 0

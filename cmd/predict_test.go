@@ -64,9 +64,7 @@ func (m *trained) errorOf(t *testing.T, by string) float64 {
 func training(t *testing.T, home string, args ...string) (m trained) {
 	t.Helper()
 	text := expect(t, exitOK, nil, append([]string{"predict", "--json", "--dir", home}, args...)...)
-	if err := json.Unmarshal([]byte(text), &m); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(text), &m))
 	return m
 }
 
@@ -318,9 +316,7 @@ func TestAResumedRunKeepsItsModel(t *testing.T) {
 	training(t, home)
 	// Ctrl-C before a has ended: b is left.
 	cmd := gantryProcess(t, append(run, "--name", "again", "--estimator", "trained")...)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	for one[int](t, home, "SELECT count(*) FROM v_tasks WHERE run = 'again'") == 0 {
 		time.Sleep(10 * time.Millisecond)
 	}

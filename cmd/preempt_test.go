@@ -58,9 +58,7 @@ func TestPreemptionIsToldAndReplayed(t *testing.T) {
 						Lost  float64 `json:"lost_s"`
 					} `json:"preemptions"`
 				}
-				if err := json.Unmarshal([]byte(do("show", "--json", run)), &s); err != nil {
-					t.Fatal(err)
-				}
+				must(t, json.Unmarshal([]byte(do("show", "--json", run)), &s))
 				if s.Makespan != c.end || s.Lost != c.lost || len(s.Preemptions) != 1 ||
 					s.Preemptions[0].How != c.how || s.Preemptions[0].Count != 1 ||
 					s.Preemptions[0].Lost != c.lost || s.Preemptions[0].Away != 10 {
@@ -84,10 +82,7 @@ func TestPreemptionIsToldAndReplayed(t *testing.T) {
 					} `json:"execution"`
 				} `json:"workflow"`
 			}
-			if err := json.Unmarshal([]byte(do("export", "first", "--format=wfformat", "--workflow=long")),
-				&flow); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal([]byte(do("export", "first", "--format=wfformat", "--workflow=long")), &flow))
 			if ts := flow.Workflow.Execution.Tasks; len(ts) != 1 || ts[0].Runtime != 100 {
 				t.Errorf("exported runtimes %+v, want 100", ts)
 			}

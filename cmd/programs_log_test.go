@@ -32,9 +32,7 @@ func writePrograms(t *testing.T, tasks ...programTask) string {
 		spec := object{"id": x.name, "name": x.kind, "parents": []string{}, "children": []string{}}
 		if x.input > 0 {
 			in := x.name + ".in"
-			if err := os.WriteFile(filepath.Join(dir, in), make([]byte, x.input), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, in), make([]byte, x.input), 0o644))
 			files = append(files, object{"id": in, "sizeInBytes": x.input})
 			spec["inputFiles"] = []string{in}
 		}
@@ -46,13 +44,9 @@ func writePrograms(t *testing.T, tasks ...programTask) string {
 	text, err := json.Marshal(object{"name": "programs", "schemaVersion": "1.5", "workflow": object{
 		"specification": object{"tasks": specs, "files": files},
 		"execution":     object{"makespanInSeconds": 1, "executedAt": "2026-01-01T00:00:00Z", "tasks": runs}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path := filepath.Join(dir, "programs.json")
-	if err := os.WriteFile(path, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, text, 0o644))
 	return path
 }
 
@@ -116,18 +110,14 @@ func pretend(t *testing.T, home, runtime string) {
 			CASE t.name WHEN 'long' THEN 0.8 ELSE 0.1 END FROM tasks t WHERE t.run = attempts.run
 			AND t.task = attempts.task)`, runtime)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // keepModel keeps a model of this host with a runtime, whose containers take that much longer than 80 ms to start.
 func keepModel(t *testing.T, home, runtime string, longer time.Duration) {
 	t.Helper()
 	db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.Durable)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	m := hostmodel.Example(4)
 	m.Measured.At = time.Now()

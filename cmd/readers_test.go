@@ -96,22 +96,16 @@ func TestOtherProgramsReadExportsOfSeveralRunsWithoutACast(t *testing.T) {
 	expect(t, exitUsage, []string{"named twice"}, "export", "--dir", dir, "real", "sim", "real")
 
 	table, err := os.Open(filepath.Join(files, "all.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer table.Close()
 	rows, err := csv.NewReader(table).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := strconv.Itoa(len(rows)-1) + sums(t, rows, "try", "ran_ns", "wait_ns", "planned_end_ns") + " fdws heft"
 	if len(rows)-1 != 50 {
 		t.Errorf("%d rows for two runs of 25 tasks", len(rows)-1)
 	}
 	packages, err := filepath.Abs(filepath.Join("..", "bin", "readers", "node_modules"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, r := range readers {
 		t.Run(name, func(t *testing.T) {
 			if !can(r.program, r.needs, packages) {
@@ -137,9 +131,7 @@ func sums(t *testing.T, rows [][]string, columns ...string) string {
 					continue
 				}
 				n, err := strconv.ParseInt(row[i], 10, 64)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				sum += n
 			}
 		}
@@ -152,17 +144,11 @@ func sums(t *testing.T, rows [][]string, columns ...string) string {
 func schemaOf(t *testing.T, path string) string {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file, err := parquet.OpenFile(f, info.Size())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return file.Schema().String()
 }

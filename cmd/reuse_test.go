@@ -44,12 +44,8 @@ func shellFlow(t *testing.T, path string, steps ...shellTask) string {
 	}
 	text, err := json.Marshal(m{"name": "flow", "schemaVersion": "1.5", "workflow": m{
 		"specification": m{"tasks": tasks, "files": list}, "execution": m{"tasks": execution}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(path, text, 0o644))
 	return path
 }
 
@@ -78,21 +74,15 @@ func (c cliTest) gantry(want int, args ...string) (out, errs string) {
 func (c cliTest) read(path ...string) string {
 	c.Helper()
 	text, err := os.ReadFile(filepath.Join(append([]string{c.dir, "runs"}, path...)...))
-	if err != nil {
-		c.Fatal(err)
-	}
+	must(c, err)
 	return string(text)
 }
 
 func (c cliTest) write(path, text string) string {
 	c.Helper()
 	path = filepath.Join(c.dir, path)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		c.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		c.Fatal(err)
-	}
+	must(c, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(c, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }
 
@@ -104,9 +94,7 @@ func (c cliTest) sql(statement string) {
 		_, err = db.Exec(statement)
 		db.Close()
 	}
-	if err != nil {
-		c.Fatal(err)
-	}
+	must(c, err)
 }
 
 // reused runs a workflow with --reuse and returns the tasks that ran.
@@ -128,9 +116,7 @@ func (c cliTest) ran(args ...string) (ran []string) {
 			Reused *string `json:"reused_from"`
 		}
 	}
-	if err := json.Unmarshal([]byte(out), &all); err != nil {
-		c.Fatal(err)
-	}
+	must(c, json.Unmarshal([]byte(out), &all))
 	for _, t := range all.Tasks {
 		if t.State != "done" {
 			c.Errorf("run %s: task %s is %s", name, t.Task, t.State)
@@ -186,10 +172,8 @@ func TestResultsAreReused(t *testing.T) {
 	}
 	c.reused("first", flow, in)
 	there := filepath.Join(c.dir, "runs/first/nodes/host/flow")
-	if err := errors.Join(os.Remove(filepath.Join(there, "removed.txt")),
-		os.Truncate(filepath.Join(there, "truncated.txt"), 0)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Remove(filepath.Join(there, "removed.txt")),
+		os.Truncate(filepath.Join(there, "truncated.txt"), 0)))
 	c.write("runs/first/nodes/host/flow/edited.txt", "7\n")
 	steps[5].command = "cat text.txt | tr a-z A-Z >command.txt" // writes the same: nothing after it runs
 	flow = shellFlow(t, flow, steps...)
@@ -467,9 +451,7 @@ func TestAnyFileCanBeAResult(t *testing.T) {
 		t.Errorf("the newest run is %q, %v", to, err)
 	}
 	calls := filepath.Join(out, "calls")
-	if err := errors.Join(os.RemoveAll(calls), os.Symlink(outside, calls)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.RemoveAll(calls), os.Symlink(outside, calls)))
 	_, errs := c.gantry(exitHost, append(args, "--name", "three", flow)...)
 	if left, _ := os.ReadDir(outside); len(left) > 0 || !strings.Contains(errs, "escapes") {
 		t.Errorf("a link led %v out of --results-dir: %s", left, errs)

@@ -49,13 +49,9 @@ func fan(t *testing.T) string {
 	text, err := json.Marshal(object{"name": "fan", "schemaVersion": "1.5", "workflow": object{
 		"specification": object{"tasks": spec, "files": files},
 		"execution":     object{"makespanInSeconds": 0, "executedAt": "unknown", "tasks": ran}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path := filepath.Join(t.TempDir(), "fan.json")
-	if err := os.WriteFile(path, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, text, 0o644))
 	return path
 }
 
@@ -65,9 +61,7 @@ func makespan(t *testing.T, dir, run string) float64 {
 	var c struct {
 		Makespan float64 `json:"makespan_s"`
 	}
-	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "show", dir, "--json", run)), &c); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(expect(t, exitOK, nil, "show", dir, "--json", run)), &c))
 	return c.Makespan
 }
 

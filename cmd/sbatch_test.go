@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"gantry/executor/container/docker"
 	"gantry/planner/seed/seedtest"
@@ -21,25 +20,15 @@ func slurmServer(t *testing.T, args ...string) (work string, s *served) {
 	t.Helper()
 	needsBusybox(t)
 	top, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, dir := range []string{filepath.Dir(top), top} { // programs of root's run as nobody
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(dir, 0o755))
 	}
 	work = filepath.Join(top, "work")
-	if err := os.Mkdir(work, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(work, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(work, 0o777))
+	must(t, os.Chmod(work, 0o777))
 	task, err := docker.FindTaskBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Setenv("GANTRY_TASK", task) // also for a server that is started in another directory
 	s = serveIn(t, filepath.Join(top, "runs"), args...)
 	t.Setenv("GANTRY_DIR", filepath.Join(top, "runs"))
@@ -71,15 +60,10 @@ func nextflowQueue(t *testing.T, more ...string) map[string]string {
 // nextflowUntil asks until a job has a state.
 func nextflowUntil(t *testing.T, job, state string, more ...string) {
 	t.Helper()
-	for until := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		got := nextflowQueue(t, more...)
-		if got[job] == state {
-			return
-		}
-		if time.Now().After(until) {
-			t.Fatalf("job %s is %q, want %s", job, got[job], state)
-		}
-	}
+	eventually(t, func() (bool, any) {
+		got := nextflowQueue(t, more...)[job]
+		return got == state, "job " + job + " is " + got
+	})
 }
 
 // nextflowSubmit writes the script of a task and hands it in as Nextflow does: sbatch .command.run in its directory.
@@ -181,20 +165,15 @@ func TestNextflowScriptRunsWhole(t *testing.T) {
 	}
 	t.Setenv("GANTRY_IMAGE", image)
 	data := filepath.Join(filepath.Dir(work), "data")
-	if err := errors.Join(os.Mkdir(data, 0o755), os.WriteFile(filepath.Join(data, "in.txt"), []byte("reads\n"),
-		0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Mkdir(data, 0o755), os.WriteFile(filepath.Join(data, "in.txt"), []byte("reads\n"), 0o644)))
 	t.Setenv("GANTRY_READ", data)
 	wrapper := strings.ReplaceAll(nextflowScript, "@DATA@", data)
 	submit := func(name, command string) (dir, id string) {
 		t.Helper()
 		dir = filepath.Join(work, name)
 		script := []byte("#!/bin/bash -ue\n" + command)
-		if err := errors.Join(os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777),
-			os.WriteFile(filepath.Join(dir, ".command.sh"), script, 0o755)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777),
+			os.WriteFile(filepath.Join(dir, ".command.sh"), script, 0o755)))
 		return dir, nextflowSubmit(t, dir, "#SBATCH -J nf-"+name+"\n#SBATCH -o DIR/.command.log\n"+
 			"#SBATCH --no-requeue\n#SBATCH --signal B:USR2@30\n#SBATCH -c 2\n#SBATCH -t 00:05:00\n"+
 			"#SBATCH --mem 100M\n", strings.ReplaceAll(wrapper, "@DIR@", dir))
@@ -222,12 +201,7 @@ func TestNextflowScriptRunsWhole(t *testing.T) {
 	}
 
 	dir, id = submit("long", ": >running; sleep 600\n")
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "running")); err == nil {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	waitForFile(t, filepath.Join(dir, "running"))
 	expect(t, exitOK, nil, "scancel", id)
 	nextflowUntil(t, id, "error", me...)
 	t.Chdir(dir)
@@ -297,9 +271,7 @@ func TestSlurmLimitsAndRefusals(t *testing.T) {
 	// What it may read, and nothing else.
 	top := filepath.Dir(os.Getenv("GANTRY_DIR"))
 	for _, name := range []string{"open", "closed"} {
-		if err := os.Mkdir(filepath.Join(top, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(filepath.Join(top, name), 0o755))
 		cliTest{t, filepath.Join(top, name)}.write("file", name+"\n")
 	}
 	t.Setenv("GANTRY_READ", filepath.Join(top, "open"))
@@ -393,9 +365,7 @@ func TestSlurmJobsAreRankedByEarlierOnes(t *testing.T) {
 	work, _ := slurmServer(t, "--runtime", "oci", "--policy", "hr", "--cluster", cluster)
 	at := func(name string) string {
 		dir := filepath.Join(work, "work", name)
-		if err := errors.Join(os.MkdirAll(dir, 0o777), os.Chmod(dir, 0o777)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.MkdirAll(dir, 0o777), os.Chmod(dir, 0o777)))
 		return dir
 	}
 	submit := func(kind, sample, script string, more ...string) {
@@ -499,13 +469,10 @@ func TestAJobRunsAgainIfItMay(t *testing.T) {
 // waitForFile waits until a file is there.
 func waitForFile(t *testing.T, path string) {
 	t.Helper()
-	for until := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		if _, err := os.Stat(path); err == nil {
-			return
-		} else if time.Now().After(until) {
-			t.Fatal(err)
-		}
-	}
+	eventually(t, func() (bool, any) {
+		_, err := os.Stat(path)
+		return err == nil, err
+	})
 }
 
 // A job whose program began and was lost with its container while no server was there is NODE_FAIL, and not run again,
@@ -545,11 +512,10 @@ func TestArraysAreThrottled(t *testing.T) {
 		}
 		until := func(want string) {
 			t.Helper()
-			for end := time.Now().Add(2 * time.Minute); states() != want; time.Sleep(50 * time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatalf("the elements are\n%s, want\n%s", states(), want)
-				}
-			}
+			eventually(t, func() (bool, any) {
+				got := states()
+				return got == want, got
+			})
 		}
 		held := "5 PD JobArrayTaskLimit\n7 PD JobArrayTaskLimit\n"
 		until(held + "11 PD JobArrayTaskLimit\n20 PD JobArrayTaskLimit\n1 R None\n3 R None\n")
@@ -574,9 +540,7 @@ func TestJobsWorkInOddlyNamedDirectories(t *testing.T) {
 		ids := map[string]string{}
 		for _, name := range []string{"at 7:45, \"b\",c=d", "it's:rw", "a:in-place:b:rw", "line\nend $x \\"} {
 			dir := filepath.Join(work, name)
-			if err := errors.Join(os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777)))
 			ids[dir] = sbatched(t, "-D", dir, "-o", "out:%j,\n.txt", "-e", dir+"/e:1", "-J", "x", "--wrap",
 				"pwd; ls /nonesuch; true")
 		}

@@ -34,9 +34,7 @@ func serveIn(t *testing.T, dir string, args ...string) *served {
 	s := &served{t: t, dir: dir}
 	s.cmd = gantryProcess(t, append([]string{"serve", "--dir", dir}, args...)...)
 	s.cmd.Stderr = &s.err
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.cmd.Start())
 	t.Cleanup(func() {
 		if s.cmd.ProcessState == nil {
 			s.kill()
@@ -88,6 +86,13 @@ func (s *served) ends(code int) {
 	}
 }
 
+// drain lets what is there come to its end, and wants the server to end well.
+func (s *served) drain() {
+	s.t.Helper()
+	expect(s.t, exitOK, nil, "drain", "--dir", s.dir)
+	s.ends(exitOK)
+}
+
 // submit hands in a workflow and returns its number.
 func (s *served) submit(args ...string) string {
 	s.t.Helper()
@@ -114,9 +119,7 @@ func TestServeTakesWorkUntilItIsDrained(t *testing.T) {
 	expect(t, exitOK, []string{"waiting 90, disk 1 GB"}, "queue", "--tenants", "--dir", dir)
 	expect(t, exitOK, []string{"done"}, "cancel", "--dir", dir, "1") // over: it stays as it is
 	var st api.Status
-	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, "wait", "--json", "--dir", dir, "2")), &st); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(expect(t, exitOK, nil, "wait", "--json", "--dir", dir, "2")), &st))
 	if st.UID != os.Geteuid() || st.Run != "lab" || !st.Over || st.Done != 25 {
 		t.Errorf("the second is %+v", st)
 	}
@@ -137,8 +140,7 @@ func TestServeTakesWorkUntilItIsDrained(t *testing.T) {
 	id := s.submit(cliTest{t, dir}.write("empty.makeflow", "# no rules\n"))
 	expect(t, exitOK, []string{"empty-4 done"}, "wait", "--dir", dir, id)
 
-	expect(t, exitOK, nil, "drain", "--dir", dir)
-	s.ends(exitOK)
+	s.drain()
 	if _, err := os.Lstat(filepath.Join(dir, api.SocketName)); err == nil {
 		t.Error("the socket is still there")
 	}
@@ -212,8 +214,7 @@ func TestNodesAndThePolicyChangeWhileServing(t *testing.T) {
 	if _, out, _ := invoke(t, "wait", "--dir", dir, "2"); !strings.Contains(out, "0 of 2 tasks done, 2 failed") {
 		t.Errorf("the workflow that fails ends as %q", out)
 	}
-	expect(t, exitOK, nil, "drain", "--dir", dir)
-	s.ends(exitOK)
+	s.drain()
 	expect(t, exitOK, []string{"policy heft on oci, rm-dcwf until "}, "show", "--dir", dir)
 }
 
@@ -282,9 +283,7 @@ func TestOneOfManyIsFound(t *testing.T) {
 		one := &trace.Workflow{Name: "w", Label: "w", Tasks: []trace.Task{{ID: "t" + strconv.Itoa(i), Kind: "k",
 			Cores: 1, Retries: -1, Runtime: 1}}}
 		definition, err := sqlite.EncodeSubmission(&executor.Submission{Name: "w", Workflow: one, At: 3600e9})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		req.Tasks = append(req.Tasks, api.Task{Workflow: "w", Definition: definition})
 	}
 	if _, err := api.NewClient(dir).Submit(t.Context(), req); err != nil {
@@ -319,9 +318,7 @@ func TestOneOfManyIsFound(t *testing.T) {
 			definition, err := sqlite.EncodeSubmission(&executor.Submission{Name: "late", Workflow: &trace.Workflow{
 				Name: "late", Label: "late", Tasks: []trace.Task{{ID: "t" + strconv.Itoa(i), Kind: "k", Cores: 1,
 					Retries: -1, Runtime: 1}}}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			flows.Workflows = append(flows.Workflows, api.Workflow{Name: "late", Definition: definition})
 		}
 		if _, err := api.NewClient(dir).Submit(t.Context(), flows); err != nil {

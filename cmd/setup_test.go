@@ -47,9 +47,7 @@ func TestSetupSaysWhatIsInItsWay(t *testing.T) {
 				if program, text, ok := strings.Cut(s, "="); ok {
 					os.Remove(filepath.Join(dir, program))
 					text = "#!/bin/sh\n" + text + "\n"
-					if err := os.WriteFile(filepath.Join(dir, program), []byte(text), 0o755); err != nil {
-						t.Fatal(err)
-					}
+					must(t, os.WriteFile(filepath.Join(dir, program), []byte(text), 0o755))
 				}
 			}
 			cmd := exec.Command("bash", "-c", setupScript, "gantry setup", x.step)

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"gantry/cmd/internal/session"
 )
@@ -41,9 +40,7 @@ func testShell(t *testing.T, runtime string) {
 	outer, inner := terminalPair(t)
 	cmd := shell()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = inner, inner, inner
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	inner.Close()
 	if _, err := outer.WriteString("sh .command.sh; echo =$LEVEL= $(cat upper.txt); tty; id -u; " +
 		"grep -h -e CapBnd -e NoNewPrivs /proc/self/status; touch /x; " +
@@ -75,9 +72,7 @@ func testShell(t *testing.T, runtime string) {
 	before := groups() // of others' shells
 	cmd = shell()
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var out bytes.Buffer
 	stdout, err := cmd.StdoutPipe()
 	if err == nil {
@@ -120,9 +115,5 @@ func testShell(t *testing.T, runtime string) {
 		}
 		return slices.ContainsFunc(groups(), func(g string) bool { return slices.Contains(mine, g) })
 	}
-	for end := time.Now().Add(time.Minute); there(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("container %s is there", name)
-		}
-	}
+	eventually(t, func() (bool, any) { return !there(), "container " + name + " is there" })
 }

@@ -22,13 +22,9 @@ func TestRunTakesOneCommand(t *testing.T) {
 	t.Setenv("GANTRY_TASK", binary)
 	c := cliTest{t, t.TempDir()}
 	here := filepath.Join(c.dir, "with a space")
-	if err := os.Mkdir(here, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(here, 0o755))
 	for dir := here; dir != os.TempDir(); dir = filepath.Dir(dir) { // for the user as whom programs run
-		if err := os.Chmod(dir, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(dir, 0o777))
 	}
 	t.Chdir(here)
 	c.write("with a space/in", "one\ntwo\n")
@@ -41,9 +37,7 @@ func TestRunTakesOneCommand(t *testing.T) {
 		if text, err := os.ReadFile("made"); err != nil || string(text) != "--all words\n" {
 			t.Errorf("on %s the command made %q (%v)", on, text, err)
 		}
-		if err := os.Remove("made"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove("made"))
 	}
 	out, errs := c.gantry(exitTasksFailed, "run", "--name", "bad", "--image", "gantry/busybox", "--", "sh", "-c",
 		"echo so far; exit 3")

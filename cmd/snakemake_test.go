@@ -24,27 +24,15 @@ func TestSnakemake(t *testing.T) {
 		t.Skip("needs the image gantry/snakemake (gantry image build gantry/snakemake snakemake)")
 	}
 	top, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(filepath.Dir(top), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.Chmod(filepath.Dir(top), 0o755))
 	work, bin := filepath.Join(top, "work"), filepath.Join(top, "bin")
-	if err := os.CopyFS(work, os.DirFS("../examples/snakemake")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(bin, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(work, os.DirFS("../examples/snakemake")))
+	must(t, os.Mkdir(bin, 0o755))
 	// The user as whom Snakemake runs may not see where the test is.
 	self, err := os.ReadFile(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(bin, "gantry"), self, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(bin, "gantry"), self, 0o755))
 	runs := filepath.Join(top, "runs")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -54,14 +42,12 @@ func TestSnakemake(t *testing.T) {
 		t.Setenv("SUDO_UID", "65534")
 		t.Setenv("SUDO_GID", "65534")
 		as = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-		if err := filepath.WalkDir(top, func(path string, _ fs.DirEntry, err error) error {
+		must(t, filepath.WalkDir(top, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil {
 				return err
 			}
 			return os.Lchown(path, nobody, nobody)
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	serveIn(t, runs)
 	call := func(args ...string) {
@@ -76,9 +62,7 @@ func TestSnakemake(t *testing.T) {
 	}
 	call("result/one.count")
 	data, err := os.ReadFile(filepath.Join(work, "result", "one.count"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := strings.Fields(string(data)); len(got) < 4 || strings.Join(got[:4], " ") != "2 be 2 to" {
 		t.Errorf("the result begins with %q", got)
 	}

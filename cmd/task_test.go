@@ -20,9 +20,7 @@ func (s *served) task(name string, args ...string) string {
 func (s *served) status(id string) (st api.Status) {
 	s.t.Helper()
 	text := expect(s.t, exitOK, nil, "wait", "--json", "--dir", s.dir, id)
-	if err := json.Unmarshal([]byte(text), &st); err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, json.Unmarshal([]byte(text), &st))
 	return st
 }
 
@@ -53,8 +51,7 @@ func TestSingleTasksComeAfterOthers(t *testing.T) {
 		"--task", "later", "--release", "2h", "--", "true")
 	id, _, _ := strings.Cut(later, ":")
 	expect(t, exitOK, nil, "cancel", "--dir", dir, id)
-	expect(t, exitOK, nil, "drain", "--dir", dir)
-	s.ends(exitOK)
+	s.drain()
 	db := logIn(t, dir)
 	for bytes, want := range map[int]int{20 << 10: 4, 10: 0} { // those with long options take long to read
 		if all, err := server.EarlierTasks(t.Context(), db, os.Getuid(), 100, bytes); err != nil || len(all) != want {
@@ -84,9 +81,7 @@ func TestSingleTasksOutliveTheirServer(t *testing.T) {
 	long := command("long", "sleep 600")
 	s.kill()
 	waits := gantryProcess(t, "wait", "--dir", dir, two) // while no server is there
-	if err := waits.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, waits.Start())
 	s = serveIn(t, dir, "--runtime", "oci")
 	if err := waits.Wait(); err != nil {
 		t.Error(err)
@@ -117,8 +112,7 @@ func TestSingleTasksOutliveTheirServer(t *testing.T) {
 	results(exitTasksFailed, fails)
 	expect(t, exitUsage, []string{"in the directory of all runs"}, "wait", "--dir", dir, "--results-dir",
 		filepath.Join(dir, "x"), two)
-	expect(t, exitOK, nil, "drain", "--dir", dir)
-	s.ends(exitOK)
+	s.drain()
 	results(exitOK, other)
 	results(exitTasksFailed, never)
 	for _, name := range []string{"two.txt", "copy.txt"} {
@@ -179,8 +173,7 @@ func TestCommasInValues(t *testing.T) {
 	if len(found) != 1 || read(t, found[0]) != "in\na,b c,d\n" {
 		t.Errorf("%v: the last one wrote something else", found)
 	}
-	expect(t, exitOK, nil, "drain", "--dir", dir)
-	s.ends(exitOK)
+	s.drain()
 }
 
 // A name with line breaks stays in its row.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -37,12 +38,24 @@ func terminalPair(t *testing.T) (outer, inner *os.File) {
 	return outer, inner
 }
 
+// onTerminal runs a program on a terminal, and returns what that got.
+func onTerminal(t *testing.T, program *exec.Cmd) string {
+	t.Helper()
+	outer, inner := terminalPair(t)
+	program.Stdout, program.Stderr = inner, inner
+	must(t, program.Start())
+	inner.Close()
+	all, _ := io.ReadAll(outer) // ends with an error once nobody has the terminal open
+	if err := program.Wait(); err != nil {
+		t.Error(err)
+	}
+	return string(all)
+}
+
 func TestLogsShowsEscapesOnATerminalOnly(t *testing.T) {
 	dir := newLog(t, func(db *sqlite.DB) { logtest.Diamond(t, db, "calm-hopper-1111") })
 	work := filepath.Join(dir, "calm-hopper-1111", "work", "diamond", "work_2-2")
-	if err := os.MkdirAll(work, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(work, 0o755))
 	const text = "\x1b[2Jgone\n"
 	for _, name := range []string{".command.out", ".command.err"} {
 		cliTest{t, work}.write(name, name+text)
@@ -53,23 +66,13 @@ func TestLogsShowsEscapesOnATerminalOnly(t *testing.T) {
 	if err := piped.Run(); err != nil || out.String() != ".command.out"+text || errs.String() != ".command.err"+text {
 		t.Errorf("in a pipe: %v, %q, %q", err, out.String(), errs.String())
 	}
-	outer, inner := terminalPair(t)
-	shown := gantryProcess(t, "logs", "work_2", "--dir", dir)
-	shown.Stdout, shown.Stderr = inner, inner
-	if err := shown.Start(); err != nil {
-		t.Fatal(err)
-	}
-	inner.Close()
-	all, _ := io.ReadAll(outer) // ends with an error once nobody has the terminal open
-	if err := shown.Wait(); err != nil {
-		t.Error(err)
-	}
+	all := onTerminal(t, gantryProcess(t, "logs", "work_2", "--dir", dir))
 	for _, want := range []string{".command.out^[[2Jgone", ".command.err^[[2Jgone"} {
-		if !strings.Contains(string(all), want) {
+		if !strings.Contains(all, want) {
 			t.Errorf("the terminal got %q, which lacks %q", all, want)
 		}
 	}
-	if bytes.ContainsRune(all, 0x1b) {
+	if strings.ContainsRune(all, 0x1b) {
 		t.Errorf("the terminal got an escape character: %q", all)
 	}
 }
@@ -80,26 +83,15 @@ func TestATerminalHasColoursAndFailuresLast(t *testing.T) {
 		l := logtest.New(t, db, logtest.Info("red"))
 		id := l.Arrive(0, "flow", []string{"warning:\x1b[32mgreen"}, [][]int32{nil})
 		l.Exit(2*logtest.Second, l.Start(0, id, 1, 0, 1), planner.ExitCode, 3, "no such option")
-		if err := l.Finish(t.Context(), sqlite.Failed, 1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Finish(t.Context(), sqlite.Failed, 1))
 	})
 	for _, c := range []struct {
 		env  []string
 		want string
 	}{{nil, "\x1b[31;1mfailed:\x1b[0m"}, {[]string{"NO_COLOR=1"}, "\nfailed:"}} {
-		outer, inner := terminalPair(t)
 		show := gantryProcess(t, "show", "--dir", dir)
-		show.Stdout, show.Stderr, show.Env = inner, inner, append(os.Environ(), append(c.env, "TERM=xterm")...)
-		if err := show.Start(); err != nil {
-			t.Fatal(err)
-		}
-		inner.Close()
-		all, _ := io.ReadAll(outer) // ends with an error once nobody has the terminal open
-		if err := show.Wait(); err != nil {
-			t.Error(err)
-		}
-		text := string(all)
+		show.Env = append(os.Environ(), append(c.env, "TERM=xterm")...)
+		text := onTerminal(t, show)
 		if !strings.Contains(text, c.want) || strings.Contains(text, "\x1b[32mgreen") ||
 			strings.Index(text, "failed:") < strings.Index(text, "log: ") {
 			t.Errorf("with %v the terminal got %q, which lacks %q, or has it not last", c.env, text, c.want)

@@ -19,11 +19,7 @@ func TestResourcesOfOnesOwn(t *testing.T) {
 	})
 	at := func(name string) string { return filepath.Join(dir, name) }
 	runs := "--dir=" + at("runs")
-	for _, c := range []struct {
-		code int
-		says string
-		args []string
-	}{
+	for _, c := range []saying{
 		{exitOK, "makespan 2.00 s", []string{"--resource=l=1", "--need=lic=l", at("m.makeflow")}},
 		{exitOK, "makespan 1.00 s", []string{"--resource=l=2", "--need=lic=l", at("m.makeflow")}},
 		{exitOK, "makespan 1.00 s", []string{"--resource=l=1", "--need=l", "--need=lic=none", at("m.makeflow")}},
@@ -81,11 +77,7 @@ func TestASingleTaskAsksForGPUsAndResources(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"c.yaml": "nodes: [{name: n, cores: 4, memory: 1GB, gpus: 1}]\n"})
 	runs := filepath.Join(dir, "runs")
 	serveIn(t, runs, "--runtime", "null", "--cluster", filepath.Join(dir, "c.yaml"), "--resource", "l=2")
-	for _, c := range []struct {
-		code int
-		says string
-		args []string
-	}{
+	for _, c := range []saying{
 		{exitOK, "1", []string{"--gpus=1", "--need=l:2"}},
 		{exitInput, "needs GPUs: 2, and no node", []string{"--gpus=2"}},
 		{exitInput, "needs more of l than there are", []string{"--need=l", "--need=l:2"}},

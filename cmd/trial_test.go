@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"gantry/sqlite/report/results"
 )
@@ -36,9 +35,7 @@ var trialFiles = map[string]string{
 func cellsOf(t *testing.T, path, factor string) map[string][]*results.Cell {
 	t.Helper()
 	set, err := results.Load(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out := map[string][]*results.Cell{}
 	for _, c := range set.Cells {
 		out[c.Params[factor]] = append(out[c.Params[factor]], c)
@@ -55,16 +52,11 @@ func TestAnExperimentInContainers(t *testing.T) {
 	// A signal interrupts it, a kill ends it, and the same command continues it.
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGKILL} {
 		cmd := gantryProcess(t, experiment...)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		for until := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-			if _, out, _ := invoke(t, "ls", runs); strings.Contains(out, "running") {
-				break
-			} else if time.Now().After(until) {
-				t.Fatalf("no run begins:\n%s", out)
-			}
-		}
+		must(t, cmd.Start())
+		eventually(t, func() (bool, any) {
+			_, out, _ := invoke(t, "ls", runs)
+			return strings.Contains(out, "running"), out
+		})
 		_ = cmd.Process.Signal(signal)
 		if err := cmd.Wait(); signal == os.Interrupt && cmd.ProcessState.ExitCode() != exitInterrupted {
 			t.Fatalf("after a signal: %v", err)
@@ -102,9 +94,7 @@ func TestABusyHostFailsARepetition(t *testing.T) {
 	needsOCI(t)
 	dir := writeFiles(t, trialFiles)
 	other := exec.Command("sh", "-c", "while :; do :; done")
-	if err := other.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, other.Start())
 	defer func() {
 		_ = other.Process.Kill()
 		_ = other.Wait()
@@ -126,9 +116,7 @@ func TestExperimentsArePredicted(t *testing.T) {
 	needsOCI(t)
 	dir := writeFiles(t, trialFiles)
 	at := func(name string) string { return filepath.Join(dir, name) }
-	if err := os.Mkdir(at("runs"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(at("runs"), 0o755))
 	keepModel(t, at("runs"), "oci", 0)
 	for name, more := range map[string][]string{"plain": nil, "other": {"--reading", "other"}} {
 		args := append([]string{"experiment", "--dir=" + at("runs"), "-o", at(name)}, more...)
@@ -152,9 +140,7 @@ func TestFaultsInBothWorlds(t *testing.T) {
 	needsOCI(t)
 	dir := writeFiles(t, trialFiles)
 	at := func(name string) string { return filepath.Join(dir, name) }
-	if err := os.Mkdir(at("runs"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(at("runs"), 0o755))
 	keepModel(t, at("runs"), "oci", 0)
 	expect(t, exitOK, nil, "experiment", "--dir="+at("runs"), "-o", at("f.sqlite"), at("faulty.yaml"))
 	for runtime, cells := range cellsOf(t, at("f.sqlite"), "runtime") {

@@ -55,9 +55,7 @@ func (r *slowRegistry) image(t *testing.T, tag string) {
 		var b bytes.Buffer
 		w := tar.NewWriter(&b)
 		content := bytes.Repeat([]byte(tag+name), 1<<18)
-		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content))}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content))}))
 		w.Write(content)
 		w.Close()
 		layers = append(layers, r.add("application/vnd.oci.image.layer.v1.tar", b.Bytes()))
@@ -132,9 +130,7 @@ func (c cliTest) unpacking(store string, args ...string) *unpacking {
 	u := &unpacking{Cmd: gantryProcess(c.T, args...)}
 	before, _ := filepath.Glob(filepath.Join(store, "tmp", "*")) // of one that was killed
 	u.Stdout, u.Stderr = &u.said, &u.said
-	if err := u.Start(); err != nil {
-		c.Fatal(err)
-	}
+	must(c, u.Start())
 	c.Cleanup(func() {
 		if u.ProcessState == nil {
 			_ = u.Process.Kill()
@@ -183,9 +179,7 @@ func TestAnImageHalfUnpackedDoesNotStay(t *testing.T) {
 			defer signal.Stop(ignored)
 			c, store, args := start(t)
 			u := c.unpacking(store, args...)
-			if err := u.Process.Signal(s); err != nil {
-				t.Fatal(err)
-			}
+			must(t, u.Process.Signal(s))
 			if _ = u.Wait(); u.ProcessState.ExitCode() != exitInterrupted ||
 				!strings.Contains(u.said.String(), "nothing was started") {
 				t.Errorf("%v\n%s", u.ProcessState, u.said.String())
@@ -226,9 +220,7 @@ func TestAnImageHalfUnpackedDoesNotStay(t *testing.T) {
 		r.stall("2")
 		defer r.stall("1")
 		u := c.unpacking(store, "resume", "--dir", args[4])
-		if err := u.Process.Signal(syscall.SIGINT); err != nil {
-			t.Fatal(err)
-		}
+		must(t, u.Process.Signal(syscall.SIGINT))
 		if _ = u.Wait(); u.ProcessState.ExitCode() != exitInterrupted ||
 			!strings.Contains(u.said.String(), "continue with: gantry resume ") {
 			t.Errorf("%v\n%s", u.ProcessState, u.said.String())

@@ -45,23 +45,15 @@ func newLab(t *testing.T, args ...string) *lab {
 		t.Skip("a server of several users needs root")
 	}
 	top, err := os.MkdirTemp("/tmp", "lab") // TMPDIR may be another user's, and a group's server is below root's alone
-	if err == nil {
-		err = os.Chmod(top, 0o755)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.Chmod(top, 0o755))
 	t.Cleanup(func() { os.RemoveAll(top) })
 	l := &lab{self: filepath.Join(top, "gantry"),
 		args: append([]string{"--group", "47000", "--name", "lab"}, args...)}
 	if os.Link(os.Args[0], l.self) != nil { // another file system
 		text, err := os.ReadFile(os.Args[0])
-		if err == nil {
-			err = os.WriteFile(l.self, text, 0o755)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, os.WriteFile(l.self, text, 0o755))
 	}
 	l.served = serveIn(t, filepath.Join(top, "runs"), l.args...)
 	return l
@@ -71,24 +63,16 @@ func newLab(t *testing.T, args ...string) *lab {
 func (l *lab) home(uid int) string {
 	l.t.Helper()
 	dir := filepath.Join(filepath.Dir(l.dir), "home-"+string(rune('0'+uid%10)))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		l.t.Fatal(err)
-	}
-	if err := os.Chown(dir, uid, uid); err != nil {
-		l.t.Fatal(err)
-	}
+	must(l.t, os.MkdirAll(dir, 0o700))
+	must(l.t, os.Chown(dir, uid, uid))
 	return dir
 }
 
 // write writes a file of a user's into a directory.
 func (l *lab) write(uid int, path, text string) string {
 	l.t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		l.t.Fatal(err)
-	}
-	if err := os.Chown(path, uid, uid); err != nil {
-		l.t.Fatal(err)
-	}
+	must(l.t, os.WriteFile(path, []byte(text), 0o600))
+	must(l.t, os.Chown(path, uid, uid))
 	return path
 }
 
@@ -136,9 +120,7 @@ func (l *lab) wants(uid, code int, says []string, args ...string) string {
 func (l *lab) belongs(uid int, path string) {
 	l.t.Helper()
 	info, err := os.Stat(path)
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	must(l.t, err)
 	if sys := info.Sys().(*syscall.Stat_t); int(sys.Uid) != uid {
 		l.t.Errorf("%s is of user %d, want %d", path, sys.Uid, uid)
 	}
@@ -155,12 +137,8 @@ func TestMembersOfAGroupShareAServer(t *testing.T) {
 	}
 	flow := filepath.Join(filepath.Dir(l.dir), "montage.dax")
 	text, err := os.ReadFile(montage)
-	if err == nil {
-		err = os.WriteFile(flow, text, 0o644)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(flow, text, 0o644))
 	l.wants(alice, exitOK, []string{"1: hers-1"}, "submit", "--name", "hers", "--no-prediction", flow)
 	l.wants(bob, exitOK, []string{"2: his-2"}, "submit", "--name", "his", "--no-prediction", flow)
 	l.wants(alice, exitOK, []string{"25 of 25"}, "wait", "1")
@@ -237,9 +215,7 @@ func TestMembersOfAGroupShareAServer(t *testing.T) {
 func TestRootSaysForWhichTenantsUsersCount(t *testing.T) {
 	l := newLab(t, "--runtime", "null", "--tenant", "47001=astronomy", "--tenant", "47002=*")
 	flow := filepath.Join(filepath.Dir(l.dir), "montage.dax")
-	if err := os.WriteFile(flow, []byte(read(t, montage)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(flow, []byte(read(t, montage)), 0o644))
 	for _, c := range []struct {
 		uid    int
 		names  string
@@ -278,9 +254,7 @@ func dataOf(t *testing.T, page string) string {
 		t.Fatalf("the page has no data: %v", err)
 	}
 	text, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -298,9 +272,7 @@ func TestAsAttacker(t *testing.T) {
 		return
 	}
 	var a attack
-	if err := json.Unmarshal([]byte(text), &a); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(text), &a))
 	cl := api.NewClient(os.Getenv("GANTRY_DIR"))
 	hand := func(input, mount string) {
 		task := trace.Task{ID: "t", Kind: "t", Command: []string{"sh", "-c", "id; cat f /mnt/secret"},
@@ -317,9 +289,7 @@ func TestAsAttacker(t *testing.T) {
 		}
 		flow.Tasks = []trace.Task{task}
 		definition, err := sqlite.EncodeSubmission(sub)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, err := cl.Submit(t.Context(), &api.Submit{Workflows: []api.Workflow{{Name: "attack",
 			Definition: definition}}})
 		if err != nil {
@@ -345,20 +315,14 @@ func TestUsersCannotReachFilesOfOthers(t *testing.T) {
 	hers, his := l.home(alice), l.home(bob)
 	file := l.write(bob, filepath.Join(his, "secret"), secret)
 	inside := filepath.Join(his, "open") // all may read what is in it, but not come there
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(os.Mkdir(inside, 0o755))
-	must(os.WriteFile(filepath.Join(inside, "secret"), []byte(secret), 0o644))
+	must(t, os.Mkdir(inside, 0o755))
+	must(t, os.WriteFile(filepath.Join(inside, "secret"), []byte(secret), 0o644))
 	own := filepath.Join(hers, "own")
-	must(os.Mkdir(own, 0o755))
-	must(os.WriteFile(filepath.Join(own, "secret"), []byte("her own"), 0o644))
-	must(os.Symlink(file, filepath.Join(hers, "link")))
-	must(os.Symlink(inside, filepath.Join(hers, "dir")))
-	must(os.Link(filepath.Join(his, "secret"), filepath.Join(hers, "hard")))
+	must(t, os.Mkdir(own, 0o755))
+	must(t, os.WriteFile(filepath.Join(own, "secret"), []byte("her own"), 0o644))
+	must(t, os.Symlink(file, filepath.Join(hers, "link")))
+	must(t, os.Symlink(inside, filepath.Join(hers, "dir")))
+	must(t, os.Link(filepath.Join(his, "secret"), filepath.Join(hers, "hard")))
 
 	// His work reads it, and leaves it to him alone.
 	l.write(bob, filepath.Join(his, "Makeflow"), "out: secret\n\tcat secret >out; cat secret\n")
@@ -415,7 +379,7 @@ func TestUsersCannotReachFilesOfOthers(t *testing.T) {
 			"/proc/1/root:/mnt",
 			own + ":/mnt", swap + ":/mnt", swap + ":/mnt", swap + ":/mnt"}}
 	text, err := json.Marshal(a)
-	must(err)
+	must(t, err)
 	cmd := exec.Command(l.self)
 	cmd.Args = []string{"attacker", "-test.run", "^TestAsAttacker$", "-test.v"} // under this name it is no gantry
 	cmd.Dir, cmd.Env = hers, append(os.Environ(), "GANTRY_TEST_ATTACK="+string(text), "GANTRY_DIR="+l.dir)
@@ -429,13 +393,12 @@ func TestUsersCannotReachFilesOfOthers(t *testing.T) {
 	if n < 10 || !strings.Contains(string(said), "refused:") {
 		t.Fatalf("%d were accepted:\n%s", n, said)
 	}
-	expect(t, exitOK, nil, "drain", "--dir", l.dir)
-	l.ends(exitOK)
+	l.drain()
 	close(stop)
 	<-stopped
 
 	read := 0
-	must(filepath.WalkDir(filepath.Join(l.dir, "lab"), func(path string, d os.DirEntry, err error) error {
+	must(t, filepath.WalkDir(filepath.Join(l.dir, "lab"), func(path string, d os.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
@@ -486,9 +449,7 @@ func TestAShellHasTheRightsOfTheMember(t *testing.T) {
 	}
 	err := errors.Join(os.Remove(filepath.Join(l.dir, "lab", "nodes", "host", "Makeflow-1", "own")),
 		os.Remove(filepath.Join(hers, "own")), os.Symlink(file, filepath.Join(hers, "own")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if code, said := shell(); code != exitHost || !strings.Contains(said, "you may not read it") {
 		t.Errorf("a link to another one's file ended with %d: %q", code, said)
 	}
@@ -505,14 +466,10 @@ func TestSecretsOfASubmissionAreItsOwn(t *testing.T) {
 	l.write(alice, filepath.Join(hers, "Makeflow"), "out:\n\tcat /run/secrets/token >/dev/null; md5sum "+
 		"</run/secrets/token >out; cat /run/secrets/token >&2; while [ ! -e /mnt/go ]; do sleep 0.1; done; exit 3\n")
 	gate := filepath.Join(hers, "gate")
-	if err := errors.Join(os.Mkdir(gate, 0o700), os.Chown(gate, alice, alice)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Mkdir(gate, 0o700), os.Chown(gate, alice, alice)))
 	secrets := func(below string) []string {
 		found, err := filepath.Glob(filepath.Join("/dev/shm/gantry-lab-*.submitted", below))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return found
 	}
 	before := secrets("")
@@ -536,9 +493,7 @@ func TestSecretsOfASubmissionAreItsOwn(t *testing.T) {
 	l.wants(bob, exitInput, nil, "submit", "--mount", kept[0]+":/mnt:ro", "--task", "t", "--image", "gantry/busybox",
 		"--", "cat", "/mnt")
 	l.write(bob, filepath.Join(his, "Makeflow"), "out: stolen\n\tcat stolen >out\n")
-	if err := os.Symlink(kept[0], filepath.Join(his, "stolen")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(kept[0], filepath.Join(his, "stolen")))
 	l.wants(bob, exitInput, nil, "submit", "--image", "gantry/busybox", "Makeflow")
 	l.wants(bob, exitOK, nil, "submit", "--task", "mine", "--image", "gantry/busybox", "--", "sh", "-c",
 		"ls /run/secrets && exit 0; exit 7")
@@ -548,8 +503,7 @@ func TestSecretsOfASubmissionAreItsOwn(t *testing.T) {
 	if _, err := os.Stat(kept[0]); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it is kept after its submission was over: %v", err)
 	}
-	expect(t, exitOK, nil, "drain", "--dir", l.dir)
-	l.ends(exitOK)
+	l.drain()
 	if left := slices.DeleteFunc(secrets(""), others); len(left) > 0 {
 		t.Errorf("%q is left", left)
 	}

@@ -18,18 +18,12 @@ func watching(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := gantryProcess(t, append([]string{"watch"}, args...)...)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Signal(os.Interrupt); _ = cmd.Wait() })
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return strings.TrimSpace(line)
 }
 
@@ -84,9 +78,7 @@ func TestThePageOfADirectory(t *testing.T) {
 		if x.path == "run/earlier" {
 			link := ask[string](t, one, "document.querySelector('#results a').href")
 			r, err := http.Get(link)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			text, _ := io.ReadAll(r.Body)
 			if r.Body.Close(); string(text) != "came out" || link != address+strings.ReplaceAll(result, " ", "%20") {
 				t.Errorf("%s is %q", link, text)
@@ -97,9 +89,7 @@ func TestThePageOfADirectory(t *testing.T) {
 		"run/nothere/": "no run", "run/..%2f..%2fetc/": "no run", "x/y/": "no such page",
 		"submission/99999999/": "99999999"} {
 		r, err := http.Get(address + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text, _ := io.ReadAll(r.Body)
 		if r.Body.Close(); r.StatusCode != http.StatusNotFound || !strings.Contains(string(text), want) {
 			t.Errorf("%s answers %d: %s", path, r.StatusCode, text)

@@ -20,9 +20,7 @@ import (
 func written(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }
 
@@ -37,9 +35,7 @@ func TestNothingIsPredictedFromADefault(t *testing.T) {
 		t.Errorf("a makespan is predicted:\n%s", out)
 	}
 	var d session.DryRun
-	if err := json.Unmarshal([]byte(expect(t, exitOK, nil, append(run, "--json")...)), &d); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(expect(t, exitOK, nil, append(run, "--json")...)), &d))
 	if d.Makespan != nil || len(d.Steps) != 2 || d.Steps[0].Start == nil || d.Steps[0].End != nil ||
 		d.Steps[1].Start != nil {
 		t.Errorf("%+v", d)
@@ -62,11 +58,10 @@ func TestAServerExpectsNothingFromADefault(t *testing.T) {
 	expect(t, exitOK, []string{"2: nothing is known of cp, sleep yet: no prediction"}, "submit", "--dir", dir, "--task",
 		"behind", "--image", "gantry/busybox", "--estimate", "5s", "--", "true")
 	// The start of the first task is expected until its container says that it started.
-	for until := time.Now().Add(2 * time.Minute); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
-		if _, out, _ := invoke(t, "queue", "--dir", dir); !strings.Contains(out, "~") {
-			break
-		}
-	}
+	eventually(t, func() (bool, any) {
+		_, out, _ := invoke(t, "queue", "--dir", dir)
+		return !strings.Contains(out, "~"), out
+	})
 	for _, options := range [][]string{{}, {"--json"}} {
 		out := expect(t, exitOK, []string{"behind"}, append([]string{"queue", "--dir", dir}, options...)...)
 		if strings.Contains(out, "~") || strings.Contains(out, "0001-01-01") {
@@ -79,8 +74,7 @@ func TestAServerExpectsNothingFromADefault(t *testing.T) {
 	for _, id := range []string{"1", "2"} {
 		expect(t, exitOK, nil, "cancel", "--dir", dir, id)
 	}
-	expect(t, exitOK, nil, "drain", "--dir", dir)
-	s.ends(exitOK)
+	s.drain()
 }
 
 // A variable that no makeflow uses is a slip of the keyboard.
@@ -263,12 +257,8 @@ func TestNamesCannotForgeALine(t *testing.T) {
 			[][]int32{nil, {0}})
 		a := l.Start(0, first, 1, 0, 2*time.Second)
 		l.Exit(2*logtest.Second, a, planner.ExitCode, 3, evil("exit code 3\nits last lines:"))
-		if err := l.Warn("some", evil("a warning")); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Finish(t.Context(), sqlite.Failed, 1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Warn("some", evil("a warning")))
+		must(t, l.Finish(t.Context(), sqlite.Failed, 1))
 	})
 	trace := written(t, "evil.json", `{"name": "e\n`+forged+`", "schemaVersion": "1.5", "workflow": {"specification": {
 		"tasks": [{"name": "n\n`+forged+`", "id": "a\n`+forged+`\u001b[2J", "children": ["none\n`+forged+`"], "parents": [],

@@ -15,7 +15,6 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -34,48 +33,8 @@ const (
 	image     = "gantry/busybox:latest"
 	exitInput = 3               // of gantry: among others, no such run
 	last      = "join"          // the task that all others lead to
-	maxKills  = 6               // of one run; then it may go through
 	patience  = 3 * time.Minute // with a gantry that seems to hang
 )
-
-func killAndResume(t *testing.T, newRun func(t *testing.T, binary, name string) *run) {
-	t.Helper()
-	needImage(t)
-	const rounds = 2
-	seed, gantry := seed(t), build(t)
-	random := rand.New(rand.NewPCG(seed, 1))
-
-	undisturbed := newRun(t, gantry, "undisturbed")
-	began := time.Now()
-	if code, out := undisturbed.gantry("run", undisturbed.args...).wait(t); code != 0 {
-		t.Fatalf("the undisturbed run ends with %d:\n%s", code, out)
-	}
-	length := time.Since(began)
-	undisturbed.check(t)
-	want := undisturbed.results(t)
-	if len(want) == 0 {
-		t.Fatal("the undisturbed run has no results")
-	}
-
-	t.Log(again(t.Name(), seed, ""))
-	for round := range rounds {
-		t.Run(fmt.Sprintf("round %d", round+1), func(t *testing.T) {
-			r := newRun(t, gantry, fmt.Sprintf("crash-%d-%d", seed, round+1))
-			kills := r.disturb(t, random, length)
-			t.Logf("killed %d times: %v", len(kills), kills)
-			r.check(t)
-			got := r.results(t)
-			for name, sum := range want {
-				if got[name] != sum {
-					t.Errorf("result %s is %q, in the undisturbed run it is %q", name, got[name], sum)
-				}
-			}
-			if len(got) != len(want) {
-				t.Errorf("%d results, not %d", len(got), len(want))
-			}
-		})
-	}
-}
 
 func number(t *testing.T, env string, otherwise int64) int64 {
 	t.Helper()
@@ -148,9 +107,7 @@ var built = sync.OnceValue(func() error {
 // build returns gantry's binary with the task emulator beside it.
 func build(t *testing.T) string {
 	t.Helper()
-	if err := built(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, built())
 	return filepath.Join(programs, "gantry")
 }
 
@@ -160,67 +117,50 @@ type run struct {
 	args               []string
 	tasks              int
 	events             *events
-	preempts           bool
 	host               string // of the engine; "": as the environment says
 	images             string // the store of images of a run without a daemon
 }
 
-// makeRun writes the workflow: real tasks and emulated ones, chains and joins.
-func makeRun(t *testing.T, binary, name string, runtime float64) *run {
+// step is a task of a workflow of these tests.
+type step struct {
+	id, script     string // "": it is emulated
+	after, in, out []string
+	seconds        float64 // in the trace
+}
+
+// writeFlow writes a workflow, with the sizes of files where it is to say them.
+func writeFlow(t *testing.T, path, image string, sizes map[string]int64, steps ...step) {
 	t.Helper()
-	r := &run{binary: binary, name: name, home: t.TempDir()}
-	type task struct {
-		ID          string         `json:"id"`
-		Name        string         `json:"name"`
-		Parents     []string       `json:"parents"`
-		Children    []string       `json:"children"`
-		InputFiles  []string       `json:"inputFiles"`
-		OutputFiles []string       `json:"outputFiles"`
-		Runtime     float64        `json:"runtimeInSeconds"`
-		Memory      int            `json:"memoryInBytes"`
-		Image       string         `json:"image,omitempty"`
-		Command     map[string]any `json:"command,omitempty"`
+	type m = map[string]any
+	list := func(names []string) []string { return append([]string{}, names...) }
+	tasks, files, children := []m{}, []m{}, map[string][]string{}
+	for _, s := range steps {
+		for _, parent := range s.after {
+			children[parent] = append(children[parent], s.id)
+		}
 	}
-	type file struct {
-		ID   string `json:"id"`
-		Size int64  `json:"sizeInBytes"`
+	for _, s := range steps {
+		task := m{"id": s.id, "name": s.id, "parents": list(s.after), "children": list(children[s.id]),
+			"inputFiles": list(s.in), "outputFiles": list(s.out), "runtimeInSeconds": s.seconds, "memoryInBytes": 16e6}
+		if s.script != "" {
+			task["image"] = image
+			task["command"] = m{"program": "sh", "arguments": []string{"-ec", s.script}}
+		}
+		tasks = append(tasks, task)
 	}
-	const width = 4
-	var tasks []task
-	var files []file
-	join := task{ID: last, Name: last, Runtime: 0.1, Memory: 16e6, OutputFiles: []string{"all.txt"}, Image: image,
-		Children: []string{},
-		Command:  map[string]any{"program": "sh", "arguments": []string{"-ec", "cat end-?.txt >all.txt"}}}
-	for i := range width {
-		emulated, real := fmt.Sprintf("emulated-%d", i), fmt.Sprintf("real-%d", i)
-		data, end := fmt.Sprintf("data-%d.bin", i), fmt.Sprintf("end-%d.txt", i)
-		tasks = append(tasks,
-			task{ID: emulated, Name: "emulated", Parents: []string{}, Children: []string{real},
-				OutputFiles: []string{data}, Runtime: runtime, Memory: 20e6},
-			task{ID: real, Name: "real", Parents: []string{emulated}, Children: []string{last},
-				InputFiles: []string{data}, OutputFiles: []string{end},
-				Runtime: 0.3, Memory: 16e6, Image: image,
-				Command: map[string]any{"program": "sh", "arguments": []string{"-ec",
-					fmt.Sprintf("md5sum <%s >%s; sleep 0.3", data, end)}}})
-		files = append(files, file{data, 300_000 + int64(i)})
-		join.InputFiles, join.Parents = append(join.InputFiles, end), append(join.Parents, real)
+	for name, size := range sizes {
+		files = append(files, m{"id": name, "sizeInBytes": size})
 	}
-	tasks = append(tasks, join)
-	r.tasks = len(tasks)
-	doc, err := json.Marshal(map[string]any{"name": "crash", "schemaVersion": "1.5", "workflow": map[string]any{
-		"specification": map[string]any{"tasks": tasks, "files": files},
-		"execution":     map[string]any{"makespanInSeconds": 1, "executedAt": "2026-01-01T00:00:00Z", "tasks": tasks}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	source := filepath.Join(r.home, "crash.json")
-	if err := os.WriteFile(source, doc, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	r.args = []string{"--name", name, "--quiet", "--runtime", "docker", source}
-	r.events = watch(t, r.label())
-	t.Cleanup(r.removeContainers)
-	return r
+	doc, err := json.Marshal(m{"name": strings.TrimSuffix(filepath.Base(path), ".json"), "schemaVersion": "1.5",
+		"workflow": m{"specification": m{"tasks": tasks, "files": files},
+			"execution": m{"makespanInSeconds": 1, "executedAt": "2026-01-01T00:00:00Z", "tasks": tasks}}})
+	must(t, err)
+	write(t, path, string(doc))
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	must(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 // label is what only containers of this run have: runs of one name may be in other directories.
@@ -267,27 +207,14 @@ func (p *process) start(t *testing.T) {
 	if p.cmd.Process != nil {
 		return
 	}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.cmd.Start())
 }
 
 // wait runs it to its end and returns the exit code.
-func (p *process) wait(t *testing.T) (int, string) {
-	t.Helper()
-	code, out, _ := p.waitOrKill(t, 0)
-	return code, out
-}
-
-// waitOrKill kills it with SIGKILL after a while, if that is not 0 and it has not ended.
-func (p *process) waitOrKill(t *testing.T, after time.Duration) (code int, out string, killed bool) {
+func (p *process) wait(t *testing.T) (code int, out string) {
 	t.Helper()
 	p.start(t)
-	if after > 0 {
-		defer time.AfterFunc(after, func() { p.cmd.Process.Kill() }).Stop()
-	}
-	code, out = p.end()
-	return code, out, code == -1
+	return p.end()
 }
 
 // end waits for the end of gantry. One that hangs is ended, and its output says first how its containers were and what
@@ -373,46 +300,12 @@ func (r *run) containers() string {
 	return text
 }
 
-// disturb begins the run, kills it at random moments, and resumes until it goes through.
-func (r *run) disturb(t *testing.T, random *rand.Rand, length time.Duration) (kills []time.Duration) {
-	t.Helper()
-	command, args := "run", r.args
-	for {
-		after := time.Duration(0)
-		if len(kills) < maxKills {
-			// Every other time early: starting up, taking over and ordering are the delicate moments.
-			after = 1 + time.Duration(random.Int64N(int64(length)))
-			if random.IntN(2) == 0 {
-				after = 1 + after/8
-			}
-		}
-		code, out, killed := r.gantry(command, args...).waitOrKill(t, after)
-		switch {
-		case killed:
-			kills = append(kills, after.Round(time.Millisecond))
-			command, args = "resume", []string{"--quiet", r.name}
-		case code == 0:
-			return kills
-		case code == exitInput && command == "resume" && !r.logged(t):
-			command, args = "run", r.args // killed before there was a run
-		case code == exitInput && command == "resume" && r.state(t) == "finished":
-			return kills // killed after the last thing it had to do
-		default:
-			t.Fatalf("gantry %s ends with %d after %d kills:\n%s%s", command, code, len(kills), out, r.failures(t))
-		}
-	}
-}
-
 func (r *run) open(t *testing.T) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite3", "file:"+filepath.Join(r.home, "runs", "gantry.sqlite")+"?_busy_timeout=10000")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return db
 }
-
-func (r *run) logged(t *testing.T) bool { return r.state(t) != "" }
 
 // state is the state of the run by the log, "" if the log does not know it.
 func (r *run) state(t *testing.T) (state string) {
@@ -439,45 +332,59 @@ func (r *run) check(t *testing.T) {
 	t.Helper()
 	db := r.open(t)
 	defer db.Close()
-	var sound string
-	if err := db.QueryRow("PRAGMA integrity_check").Scan(&sound); err != nil || sound != "ok" {
-		t.Errorf("the log is damaged: %s %v", sound, err)
+	var found findings
+	r.succeeded(t, db, &found)
+	for task, n := range r.events.stop() {
+		if n > 1 {
+			found.add(&found.twice, "the program of task %s succeeded %d times:%s", task, n, attempts(db, r.name, task))
+		}
 	}
-	rows, err := db.Query(`SELECT t.name, t.state, sum(a.outcome = 'ok'), sum(a.outcome IS NULL), count(a.attempt)
-		FROM tasks t LEFT JOIN attempts a ON a.run = t.run AND a.task = t.task JOIN runs r ON r.id = t.run
-		WHERE r.name = ? GROUP BY t.task`, r.name)
-	if err != nil {
-		t.Fatal(err)
+	if len(found.texts) > 0 {
+		t.Error(strings.Join(found.texts, "\n"))
 	}
+	if !r.events.heard(last) {
+		t.Error("the engine told of no success of the last task")
+	}
+	r.checkSuspensions(t, db)
+	r.noContainers(t)
+}
+
+// sound finds whether a log is damaged.
+func sound(db *sql.DB, found *findings) {
+	var says string
+	if err := db.QueryRow("PRAGMA integrity_check").Scan(&says); err != nil || says != "ok" {
+		found.add(&found.other, "the log is damaged: %s %v", says, err)
+	}
+}
+
+// succeeded is how often each task has succeeded by the log, which is sound and has an end of each attempt.
+func (r *run) succeeded(t *testing.T, db *sql.DB, found *findings) map[string]int64 {
+	t.Helper()
+	sound(db, found)
+	rows, err := db.Query(`SELECT t.name, t.state, sum(a.outcome = 'ok'), sum(a.outcome IS NULL) FROM tasks t
+		LEFT JOIN attempts a ON a.run = t.run AND a.task = t.task
+		JOIN runs r ON r.id = t.run WHERE r.name = ? GROUP BY t.task`, r.name)
+	must(t, err)
 	defer rows.Close()
-	tasks := 0
+	times := map[string]int64{}
 	for rows.Next() {
 		var name, state string
-		var ok, open, attempts sql.NullInt64
-		if err := rows.Scan(&name, &state, &ok, &open, &attempts); err != nil {
-			t.Fatal(err)
-		}
-		if tasks++; ok.Int64 != 1 || open.Int64 != 0 {
-			t.Errorf("task %s is %s: %d of %d attempts succeeded, %d have no end", name, state, ok.Int64,
-				attempts.Int64, open.Int64)
-		}
-	}
-	if err := rows.Err(); err != nil || tasks != r.tasks {
-		t.Errorf("%d tasks in the log, not %d: %v", tasks, r.tasks, err)
-	}
-	if r.preempts {
-		r.checkSuspensions(t, db)
-	}
-	r.noContainers(t)
-	succeeded := r.events.stop()
-	for task, n := range succeeded {
-		if n > 1 {
-			t.Errorf("the program of task %s succeeded %d times; its attempts:%s", task, n, attempts(db, r.name, task))
+		var ok, open sql.NullInt64
+		must(t, rows.Scan(&name, &state, &ok, &open))
+		times[name] = ok.Int64
+		switch {
+		case ok.Int64 == 0 || open.Int64 > 0:
+			found.add(&found.lost, "task %s is %s, %d attempts succeeded, %d have no end", name, state, ok.Int64,
+				open.Int64)
+		case ok.Int64 > 1:
+			found.add(&found.twice, "by the log task %s succeeded %d times:%s", name, ok.Int64,
+				attempts(db, r.name, name))
 		}
 	}
-	if succeeded[last] == 0 {
-		t.Errorf("the engine told of no success of the last task: %v", succeeded)
+	if err := rows.Err(); err != nil || len(times) != r.tasks {
+		found.add(&found.lost, "%d tasks in the log, not %d: %v", len(times), r.tasks, err)
 	}
+	return times
 }
 
 // failures describes the attempts of tasks that failed.
@@ -563,12 +470,8 @@ func watch(t *testing.T, label string) *events {
 	e.cmd = exec.Command("docker", "events", "--filter", "type=container", "--filter", "event=die", "--filter", label,
 		"--format", "{{json .Actor.Attributes}}")
 	out, err := e.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, e.cmd.Start())
 	go func() {
 		defer close(e.done)
 		for lines := bufio.NewScanner(out); lines.Scan(); {
@@ -607,4 +510,12 @@ func (e *events) stop() map[string]int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.ok
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

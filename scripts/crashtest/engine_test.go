@@ -35,9 +35,7 @@ func newEngine(t *testing.T) *engine {
 		t.Skip("needs root and dockerd, to start a Docker Engine of its own")
 	}
 	dir, err := os.MkdirTemp("", "gantry-engine-") // t.TempDir is too long a path for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e := &engine{dir: dir, host: "unix://" + filepath.Join(dir, "d.sock"), succeeded: map[string]int{},
 		begun: map[string]int{}, failed: map[string][]string{}}
 	t.Cleanup(func() {
@@ -56,13 +54,9 @@ func newEngine(t *testing.T) *engine {
 	save := exec.Command("docker", "save", image)
 	load := exec.Command("docker", "-H", e.host, "load")
 	pipe, err := save.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	load.Stdin = pipe
-	if err := save.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, save.Start())
 	if out, err := load.CombinedOutput(); err != nil {
 		t.Fatalf("load %s: %v %s", image, err, out)
 	}
@@ -93,9 +87,7 @@ func (e *engine) start(t *testing.T, path string) {
 func (e *engine) tryStart(t *testing.T, path string) (ended []byte) {
 	t.Helper()
 	logFile, err := os.OpenFile(filepath.Join(e.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer logFile.Close()
 	_ = os.Remove(filepath.Join(e.dir, "pid")) // of one that was killed
 	_ = os.Remove(filepath.Join(e.dir, "x", "containerd", "containerd.pid"))
@@ -104,9 +96,7 @@ func (e *engine) tryStart(t *testing.T, path string) (ended []byte) {
 		filepath.Join(e.dir, "x"),
 		"--pidfile", filepath.Join(e.dir, "pid"), "--bridge=none", "--iptables=false", "--ip6tables=false")
 	e.cmd.Stdout, e.cmd.Stderr = logFile, logFile
-	if err := e.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.cmd.Start())
 	e.ended = make(chan struct{})
 	go func(cmd *exec.Cmd, ended chan struct{}) { _ = cmd.Wait(); close(ended) }(e.cmd, e.ended)
 	for tries := 0; !e.answers(); tries++ {
@@ -221,12 +211,8 @@ func (e *engine) listen(t *testing.T) {
 		"--filter", "event=start",
 		"--format", "{{json .}}")
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	go func() {
 		e.count(out)
 		_ = cmd.Wait()

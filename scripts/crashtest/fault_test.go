@@ -1,7 +1,6 @@
 package crashtest
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -116,31 +115,15 @@ var faultyRuns atomic.Int64
 func newFaulty(t *testing.T, gantry, runtimeName, image string) *faulty {
 	t.Helper()
 	name := fmt.Sprintf("fault-%d", faultyRuns.Add(1))
-	type m = map[string]any
-	task := func(id, script string, parents, children, in, out []string) m {
-		return m{"id": id, "name": id, "parents": parents, "children": children, "inputFiles": in, "outputFiles": out,
-			"runtimeInSeconds": 0.01,
-			"memoryInBytes":    12e6, "image": image, "command": m{"program": "sh", "arguments": []string{"-ec",
-				script}}}
-	}
-	none := []string{}
-	tasks := []m{task("a", "echo a > a.txt; echo b > b.txt; echo > done", none, []string{"b"}, none,
-		[]string{"a.txt", "b.txt"}),
-		task("b", "cat a.txt a.txt > c.txt; echo > done", []string{"a"}, none, []string{"a.txt"}, []string{"c.txt"})}
-	doc, err := json.Marshal(m{"name": "fault", "schemaVersion": "1.5", "workflow": m{"specification": m{"tasks": tasks,
-		"files": []m{}},
-		"execution": m{"makespanInSeconds": 1, "executedAt": "2026-01-01T00:00:00Z", "tasks": tasks}}})
-	if err != nil {
-		t.Error(err)
-	}
 	r := &faulty{&run{binary: gantry, name: name, home: filepath.Join(t.TempDir(), name), tasks: 2}, runtimeName, image}
 	if err := os.Mkdir(r.home, 0o755); err != nil {
 		t.Error(err)
 	}
 	source := filepath.Join(r.home, "fault.json")
-	if err := os.WriteFile(source, doc, 0o644); err != nil {
-		t.Error(err)
-	}
+	writeFlow(t, source, image, nil,
+		step{id: "a", script: "echo a > a.txt; echo b > b.txt; echo > done", out: []string{"a.txt", "b.txt"}},
+		step{id: "b", script: "cat a.txt a.txt > c.txt; echo > done", after: []string{"a"}, in: []string{"a.txt"},
+			out: []string{"c.txt"}})
 	r.args = []string{"--name", name, "--quiet", "--runtime", runtimeName, source}
 	if runtimeName == "oci" {
 		r.images = filepath.Join(r.home, "images")
@@ -158,9 +141,7 @@ func (r *faulty) moments(t *testing.T, command string, args ...string) []string 
 		t.Fatalf("gantry %s ends with %d:\n%s", command, code, out)
 	}
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 

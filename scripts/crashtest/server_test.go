@@ -305,15 +305,11 @@ func (r *serverRound) cancelRest() {
 	db := r.open(r.t)
 	defer db.Close()
 	rows, err := db.Query("SELECT id FROM submitted WHERE name LIKE 'stuck%'")
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	defer rows.Close()
 	for rows.Next() {
 		var id string
-		if err := rows.Scan(&id); err != nil {
-			r.t.Fatal(err)
-		}
+		must(r.t, rows.Scan(&id))
 		if code, out := r.patient("cancel", id); code != 0 {
 			r.fail("cancel %s ends with %d:\n%s", id, code, out)
 		}
@@ -353,21 +349,14 @@ func (r *serverRound) killed(random *rand.Rand) {
 func (r *serverRound) examine(found *findings) {
 	t, db := r.t, r.open(r.t)
 	defer db.Close()
-	var sound string
-	if err := db.QueryRow("PRAGMA integrity_check").Scan(&sound); err != nil || sound != "ok" {
-		found.add(&found.other, "the log is damaged: %s %v", sound, err)
-	}
+	sound(db, found)
 	there := map[string]int64{} // ids by the names that the test gave
 	rows, err := db.Query("SELECT id, name, state FROM submitted")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for rows.Next() {
 		var id int64
 		var name, state string
-		if err := rows.Scan(&id, &name, &state); err != nil {
-			t.Fatal(err)
-		}
+		must(t, rows.Scan(&id, &name, &state))
 		if suffix := fmt.Sprintf("-%d", id); strings.HasSuffix(name, suffix) {
 			name = strings.TrimSuffix(strings.TrimSuffix(name, suffix), ".makeflow")
 		}
@@ -420,16 +409,12 @@ func (r *serverRound) programs(db *sql.DB, there map[string]int64, found *findin
 			FROM submitted s
 			JOIN tasks t ON t.run = s.run AND t.workflow = s.workflow AND (s.task IS NULL OR t.task = s.task)
 			LEFT JOIN attempts a ON a.run = t.run AND a.task = t.task WHERE s.id = ? GROUP BY t.task`, id)
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		must(r.t, err)
 		tasks := 0
 		for rows.Next() {
 			var name, state string
 			var ok, open sql.NullInt64
-			if err := rows.Scan(&name, &state, &ok, &open); err != nil {
-				r.t.Fatal(err)
-			}
+			must(r.t, rows.Scan(&name, &state, &ok, &open))
 			tasks++
 			switch {
 			case open.Int64 > 0:

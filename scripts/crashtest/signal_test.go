@@ -2,12 +2,10 @@ package crashtest
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -28,51 +26,26 @@ func TestSignalsLeaveNothingBehind(t *testing.T) {
 		{"SIGINT three times", []syscall.Signal{syscall.SIGINT, syscall.SIGINT, syscall.SIGINT}}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			// What this process handles its children have by default, also where nohup ignores it.
-			hangup := make(chan os.Signal, 1)
-			signal.Notify(hangup, syscall.SIGHUP)
-			defer signal.Stop(hangup)
 			r := &run{binary: gantry, name: "stopped", home: t.TempDir()}
 			t.Cleanup(r.removeContainers)
 			// The task ends at once where the test has put a file for it.
 			free := filepath.Join(r.home, "inputs")
-			task := map[string]any{"id": "wait", "name": "wait", "parents": []string{}, "children": []string{},
-				"inputFiles":  []string{"free"},
-				"outputFiles": []string{}, "runtimeInSeconds": 1, "memoryInBytes": 16e6,
-				"command": map[string]any{"program": "sh", "arguments": []string{"-c",
-					"trap 'exit 1' TERM; until [ -s free ]; do sleep 0.1; done"}}}
-			doc, err := json.Marshal(map[string]any{"name": "stopped", "schemaVersion": "1.5",
-				"workflow": map[string]any{
-					"specification": map[string]any{"tasks": []any{task},
-						"files": []any{map[string]any{"id": "free", "sizeInBytes": 0}}},
-					"execution": map[string]any{"makespanInSeconds": 1, "executedAt": "2026-01-01T00:00:00Z",
-						"tasks": []any{task}}}})
 			source := filepath.Join(r.home, "stopped.json")
-			for _, e := range []error{err, os.WriteFile(source, doc, 0o644), os.Mkdir(free, 0o755),
-				os.WriteFile(filepath.Join(free, "free"), nil, 0o644)} {
-				if e != nil {
-					t.Fatal(e)
-				}
-			}
-			p := r.gantry("run", "--name", r.name, "--runtime", "docker", "--image", image, "--inputs", free, source)
+			writeFlow(t, source, image, map[string]int64{"free": 0}, step{id: "wait", in: []string{"free"}, seconds: 1,
+				script: "trap 'exit 1' TERM; until [ -s free ]; do sleep 0.1; done"})
+			must(t, os.Mkdir(free, 0o755))
+			write(t, filepath.Join(free, "free"), "")
+			p := r.gantry("run", "--name", r.name, "--runtime", "docker", "--inputs", free, source)
 			// Nobody reads what it prints.
-			read, write, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			read.Close()
-			p.cmd.Stdout, p.cmd.Stderr = write, write
+			reader, writer, err := os.Pipe()
+			must(t, err)
+			reader.Close()
+			p.cmd.Stdout, p.cmd.Stderr = writer, writer
 			p.start(t)
-			write.Close()
-			for end := time.Now().Add(patience); !r.runs(t); time.Sleep(50 * time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatal("no container began")
-				}
-			}
+			writer.Close()
+			r.untilBegun(t)
 			for _, s := range c.signals {
-				if err := p.cmd.Process.Signal(s); err != nil {
-					t.Fatal(err)
-				}
+				must(t, p.cmd.Process.Signal(s))
 				time.Sleep(50 * time.Millisecond) // two of a kind at once are one to the kernel
 			}
 			if code, _ := p.wait(t); code != 130 {
@@ -82,10 +55,7 @@ func TestSignalsLeaveNothingBehind(t *testing.T) {
 			if state := r.state(t); state != "interrupted" {
 				t.Errorf("the run is %q", state)
 			}
-			if err := os.WriteFile(filepath.Join(r.home, "runs", r.name, "nodes", "host", "stopped", "free"),
-				[]byte("now\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			write(t, filepath.Join(r.home, "runs", r.name, "nodes", "host", "stopped", "free"), "now\n")
 			if code, out := r.gantry("resume", "--quiet", r.name).wait(t); code != 0 {
 				t.Errorf("gantry resume ends with %d:\n%s", code, out)
 			}
@@ -94,14 +64,18 @@ func TestSignalsLeaveNothingBehind(t *testing.T) {
 	}
 }
 
-// runs reports whether a container of the run runs.
-func (r *run) runs(t *testing.T) bool {
+// untilBegun waits until a container of the run runs.
+func (r *run) untilBegun(t *testing.T) {
 	t.Helper()
-	out, err := exec.Command("docker", "ps", "-q", "--filter", r.label()).Output()
-	if err != nil {
-		t.Fatal(err)
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		out, err := exec.Command("docker", "ps", "-q", "--filter", r.label()).Output()
+		if err != nil || time.Now().After(end) {
+			t.Fatalf("no container began: %v", err)
+		}
+		if len(bytes.TrimSpace(out)) > 0 {
+			return
+		}
 	}
-	return len(bytes.TrimSpace(out)) > 0
 }
 
 // Where the Docker Engine has gone away, nothing can be killed: gantry ends all the same, and the run is resumed when
@@ -119,29 +93,12 @@ func TestInterruptEndsWithoutTheEngine(t *testing.T) {
 	t.Cleanup(r.removeContainers)
 	socket := filepath.Join(r.home, "engine.sock")
 	gone := forward(t, socket, engine)
-	task := map[string]any{"id": "wait", "name": "wait", "parents": []string{}, "children": []string{},
-		"inputFiles": []string{}, "outputFiles": []string{},
-		"runtimeInSeconds": 1, "memoryInBytes": 16e6, "command": map[string]any{"program": "sleep",
-			"arguments": []string{"5"}}}
-	doc, err := json.Marshal(map[string]any{"name": "left", "schemaVersion": "1.5", "workflow": map[string]any{
-		"specification": map[string]any{"tasks": []any{task}, "files": []any{}},
-		"execution": map[string]any{"makespanInSeconds": 1, "executedAt": "2026-01-01T00:00:00Z",
-			"tasks": []any{task}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	source := filepath.Join(r.home, "left.json")
-	if err := os.WriteFile(source, doc, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	p := r.gantry("run", "--name", r.name, "--runtime", "docker", "--image", image, source)
+	writeFlow(t, source, image, nil, step{id: "wait", script: "sleep 5", seconds: 1})
+	p := r.gantry("run", "--name", r.name, "--runtime", "docker", source)
 	p.cmd.Env = append(os.Environ(), "DOCKER_HOST=unix://"+socket)
 	p.start(t)
-	for end := time.Now().Add(patience); !r.runs(t); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("no container began")
-		}
-	}
+	r.untilBegun(t)
 	gone()
 	ended := make(chan struct{})
 	go func() { // signals that nobody has taken yet become one
@@ -172,9 +129,7 @@ func TestInterruptEndsWithoutTheEngine(t *testing.T) {
 func forward(t *testing.T, at, to string) (stop func()) {
 	t.Helper()
 	l, err := net.Listen("unix", at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var mu sync.Mutex
 	var open []net.Conn
 	stop = sync.OnceFunc(func() {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"gantry/executor/container/slurm/slurmtest"
 )
@@ -71,30 +70,6 @@ func TestFaults(t *testing.T) {
 		if left := job(t); left != "" {
 			t.Errorf("allocation %s was not given back", left)
 		}
-	})
-	run("slurmctld restarted", func(t *testing.T) {
-		w := s.newWork(t, rule{name: "a", held: true}, rule{name: "b", after: "a"})
-		g := w.run("--slurm", "nodes=1,time=10m")
-		w.untilBegun(1, "a")
-		time.Sleep(6 * time.Second) // slurmctld saves the state of jobs every five seconds
-		s.KillController(t)
-		w.release("a") // its end is read, and the next step waits
-		s.StartController(t)
-		g.ends(ok)
-		w.once("a", "b")
-		w.tried("a", "ok")
-		w.result("b")
-	})
-	run("a job step ended by somebody else", func(t *testing.T) {
-		w := s.newWork(t, rule{name: "a", held: true})
-		g := w.run("--slurm", "nodes=1,time=10m")
-		w.untilBegun(1, "a")
-		s.Command(t, "scancel", s.stepsOf(t, job(t))[0])
-		w.untilBegun(2, "a")
-		w.release("a")
-		g.ends(ok)
-		w.tried("a", "lost", "ok")
-		w.result("a")
 	})
 	run("the allocation ended by somebody else", func(t *testing.T) {
 		w := s.newWork(t, rule{name: "before"}, rule{name: "a", after: "before", held: true})
@@ -170,18 +145,6 @@ func TestFaults(t *testing.T) {
 		if w.begun("b") > 0 {
 			t.Error("a task began whose input could not be made")
 		}
-	})
-	run("a node set down", func(t *testing.T) {
-		w := s.newWork(t, rule{name: "a", held: true})
-		g := w.run("--slurm", "nodes=2,time=10m")
-		w.untilBegun(1, "a")
-		on := s.nodeOf(t, s.stepsOf(t, job(t))[0])
-		s.SetDown(t, on)
-		w.untilBegun(2, "a")
-		w.release("a")
-		g.ends(ok)
-		w.tried("a", "lost", "ok")
-		s.Resume(t, on)
 	})
 	run("slurmd killed", func(t *testing.T) {
 		w := s.newWork(t, rule{name: "a", held: true})

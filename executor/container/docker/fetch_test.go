@@ -39,9 +39,7 @@ func archive(t *testing.T, ref, content, arch string) []byte {
 		w := tar.NewWriter(&b)
 		for i := 0; i < len(files); i += 2 {
 			h := &tar.Header{Name: files[i], Mode: 0o644, Size: int64(len(files[i+1])), Format: tar.FormatUSTAR}
-			if err := w.WriteHeader(h); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.WriteHeader(h))
 			io.WriteString(w, files[i+1])
 		}
 		w.Close()
@@ -62,20 +60,14 @@ func push(t *testing.T, cli *client.Client, ref, content string, login registry.
 		ref += ":latest"
 	}
 	loaded, err := cli.ImageLoad(t.Context(), bytes.NewReader(archive(t, ref, content, arch)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	io.Copy(io.Discard, loaded.Body)
 	loaded.Body.Close()
 	drop(t, cli, ref)
 	auth, err := registry.EncodeAuthConfig(login)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	answer, err := cli.ImagePush(t.Context(), ref, image.PushOptions{RegistryAuth: auth})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, _ := io.ReadAll(answer)
 	answer.Close()
 	if bytes.Contains(text, []byte(`"error"`)) {
@@ -125,12 +117,8 @@ func dockerConfig(t *testing.T, config any) string {
 	t.Helper()
 	dir := t.TempDir()
 	text, err := json.Marshal(config)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "config.json"), text, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, "config.json"), text, 0o600))
 	t.Setenv("DOCKER_CONFIG", dir)
 	return dir
 }
@@ -140,9 +128,7 @@ type config map[string]any
 func TestImagesArriveFromARegistry(t *testing.T) {
 	engine(t)
 	cli, err := docker.Connect(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer cli.Close()
 	dockerConfig(t, config{})
 	domain, storage := registrytest.Serve(t, false)
@@ -156,9 +142,7 @@ func TestImagesArriveFromARegistry(t *testing.T) {
 		Begin: func(ref, _ string) { mu.Lock(); began[ref] = true; mu.Unlock() },
 		End:   func(i fetch.Image) { mu.Lock(); ended[i.Ref] = i.ID; mu.Unlock() }}}
 	got, err := both.Images(t.Context(), []fetch.Wanted{{Ref: one}, {Ref: "docker://" + two}, {Ref: busybox}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !began[one] || !began["docker://"+two] || began[busybox] || ended[one] != got[0].ID {
 		t.Errorf("began %v, ended %v", began, ended)
 	}
@@ -200,9 +184,7 @@ func TestImagesArriveFromARegistry(t *testing.T) {
 			z.Close()
 			text = b.Bytes()
 		}
-		if err := os.WriteFile(path, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, text, 0o644))
 		x, err := fetched(t, fetch.PullMissing, fetch.Wanted{Ref: "file://" + path})
 		if err != nil || x.Source != source || x.ID != moved.ID {
 			t.Errorf("archive: %+v, %v", x, err)
@@ -210,9 +192,7 @@ func TestImagesArriveFromARegistry(t *testing.T) {
 		remove(t, cli, one)
 	}
 	for _, bad := range [][]byte{text[:len(text)/2], nil, []byte("no archive")} {
-		if err := os.WriteFile(path, bad, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, bad, 0o644))
 		_, err = fetched(t, fetch.PullMissing, fetch.Wanted{Ref: "file://" + path})
 		refuses(t, err, fetch.ErrNoImage, path, "docker save")
 	}
@@ -233,9 +213,7 @@ func TestImagesArriveFromARegistry(t *testing.T) {
 	refuses(t, err, fetch.ErrUnusable, "127.0.0.1:1/x", "cannot be reached", "connection refused", "docker load")
 	// Somebody who accepts connections and says nothing is given up on.
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer silent.Close()
 	mute := silent.Addr().String() + "/x"
 	impatient := fetch.Options{Pull: fetch.PullMissing, Patience: 300 * time.Millisecond}
@@ -267,9 +245,7 @@ func TestImagesArriveFromARegistry(t *testing.T) {
 		text[len(text)-1] ^= 1
 		return os.WriteFile(path, text, 0o644)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, err = fetched(t, fetch.PullMissing, fetch.Wanted{Ref: damaged})
 	refuses(t, err, fetch.ErrUnusable, damaged, "digest")
 }
@@ -280,9 +256,7 @@ func TestAnImageForAnotherHostIsUnusable(t *testing.T) {
 	engine(t)
 	name := fmt.Sprintf("gantry-test-%x:1", time.Now().UnixNano())
 	path := filepath.Join(t.TempDir(), "image.tar")
-	if err := os.WriteFile(path, archive(t, name, "content", "s390x"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, archive(t, name, "content", "s390x"), 0o644))
 	t.Cleanup(func() { _ = exec.Command("docker", "image", "rm", "--force", name).Run() })
 	for range 2 { // the second finds it in the engine
 		_, err := fetched(t, fetch.PullMissing, fetch.Wanted{Ref: "file://" + path})
@@ -295,9 +269,7 @@ func TestAnImageForAnotherHostIsUnusable(t *testing.T) {
 func TestImagesArriveWithTheLoginOfTheUser(t *testing.T) {
 	engine(t)
 	cli, err := docker.Connect(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer cli.Close()
 	domain, _ := registrytest.Serve(t, true)
 	ref := domain + "/private"
@@ -329,9 +301,7 @@ read -r server
 [ "$1 $server" = "get ` + domain + `" ] || { echo credentials not found in native keychain; exit 1; }
 echo '{"ServerURL": "'"$server"'", "Username": "ann", "Secret": "pass word"}'
 `
-	if err := os.WriteFile(helper, []byte(answer), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(helper, []byte(answer), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	if _, err = fetched(t, fetch.PullMissing, wanted); err != nil {
 		t.Fatal(err)
@@ -345,9 +315,15 @@ echo '{"ServerURL": "'"$server"'", "Username": "ann", "Secret": "pass word"}'
 		t.Fatal(err)
 	}
 	remove(t, cli, ref)
-	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"auths": `), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"auths": `), 0o600))
 	_, err = fetched(t, fetch.PullMissing, wanted)
 	refuses(t, err, fetch.ErrUnusable, ref, "config.json")
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

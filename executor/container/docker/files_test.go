@@ -146,9 +146,7 @@ func TestHostileOutputs(t *testing.T) {
 		return
 	}
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(secret, []byte("secret"), 0o600))
 	r := newRig(t, nil)
 	for _, c := range []struct{ name, script, output, says string }{
 		{"symbolic link to a file of the host", "ln -s " + secret + " out", "out", "symbolic link"},

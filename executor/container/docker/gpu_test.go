@@ -35,9 +35,7 @@ func madeUp(t *testing.T, c *container.Config, more string) {
 		if err := unix.Mknod(node, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))); err != nil {
 			t.Skipf("needs the right to make devices: %v", err)
 		}
-		if err := os.Chmod(node, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(node, 0o666))
 		edit := fmt.Sprintf(`{"path":"/dev/madeup%d","hostPath":%q}`, i, node)
 		all = strings.TrimPrefix(all+","+edit, ",")
 		for _, name := range []string{fmt.Sprint(i), fmt.Sprint("GPU-", i)} {
@@ -61,9 +59,7 @@ func madeUp(t *testing.T, c *container.Config, more string) {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 func holding(set planner.Devices) func(*executor.Launch) {
@@ -166,9 +162,7 @@ func TestGPUsThatTasksCouldNotHaveAreRefused(t *testing.T) {
 func TestAnEngineWithCDIIsGivenNames(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var made struct{ HostConfig types.HostConfig }
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Api-Version", "1.44")
@@ -189,9 +183,7 @@ func TestAnEngineWithCDIIsGivenNames(t *testing.T) {
 	go server.Serve(listener)
 	t.Cleanup(func() { server.Close() })
 	e, err := docker.Open(t.Context(), "unix://"+listener.Addr().String(), "none", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer e.Close()
 	host, err := e.Host(t.Context())
 	if os.Geteuid() == 0 && err != nil || !host.Hooks {

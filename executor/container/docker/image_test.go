@@ -83,9 +83,7 @@ func TestMissingImageErrorTellsWhatToDo(t *testing.T) {
 func TestTaskBinaryIsFound(t *testing.T) {
 	root := t.TempDir()
 	deep, bin := filepath.Join(root, "a", "b"), filepath.Join(root, "bin", "gantry-task")
-	if err := errors.Join(os.MkdirAll(deep, 0o755), os.MkdirAll(filepath.Dir(bin), 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.MkdirAll(deep, 0o755), os.MkdirAll(filepath.Dir(bin), 0o755)))
 	t.Setenv(docker.TaskBinaryEnv, "")
 	t.Chdir(deep)
 	if path, err := docker.FindTaskBinary(); err == nil {
@@ -93,9 +91,7 @@ func TestTaskBinaryIsFound(t *testing.T) {
 	} else if !strings.Contains(err.Error(), "make build") {
 		t.Error(err)
 	}
-	if err := os.WriteFile(bin, nil, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(bin, nil, 0o755))
 	if path, err := docker.FindTaskBinary(); err != nil || path != bin {
 		t.Errorf("%s, %v", path, err)
 	}
@@ -109,13 +105,9 @@ func TestTaskBinaryIsFound(t *testing.T) {
 func TestTaskBinaryOfAnotherBuild(t *testing.T) {
 	t.Parallel()
 	own, err := taskBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	other, err := exec.LookPath("echo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := docker.CheckTaskBinary(t.Context(), own); err != nil {
 		t.Errorf("the one beside: %v", err)
 	}

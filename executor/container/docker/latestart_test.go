@@ -30,6 +30,7 @@ type gate struct {
 	request func(w http.ResponseWriter, r *http.Request) (taken bool)
 	answer  func(r *http.Request)
 	proxy   *httputil.ReverseProxy // to the engine
+	server  *http.Server
 }
 
 func (g *gate) onRequest(f func(w http.ResponseWriter, r *http.Request) (taken bool)) {
@@ -56,13 +57,8 @@ func newGate(t *testing.T) *gate {
 	if _, err := os.Stat(socket); err != nil {
 		t.Skip("needs the Docker Engine at /var/run/docker.sock to stand in front of it")
 	}
-	path := filepath.Join(t.TempDir(), "docker.sock")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "docker"})
-	g := &gate{host: "unix://" + path, proxy: proxy}
+	g := &gate{host: "unix://" + filepath.Join(t.TempDir(), "docker.sock"), proxy: proxy}
 	proxy.FlushInterval = -1
 	proxy.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
@@ -78,14 +74,22 @@ func newGate(t *testing.T) *gate {
 		}
 		return nil
 	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	g.up(t)
+	return g
+}
+
+// up listens, until the server is closed: then it is as if the engine was stopped.
+func (g *gate) up(t *testing.T) {
+	t.Helper()
+	l, err := net.Listen("unix", strings.TrimPrefix(g.host, "unix://"))
+	must(t, err)
+	g.server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if request, _ := g.now(); request == nil || !request(w, r) {
-			proxy.ServeHTTP(w, r)
+			g.proxy.ServeHTTP(w, r)
 		}
 	})}
-	go server.Serve(l)
-	t.Cleanup(func() { server.Close() })
-	return g
+	go g.server.Serve(l)
+	t.Cleanup(func() { g.server.Close() })
 }
 
 // diedBeforeStart leaves what a gantry leaves that is killed when its request to start a container has not reached the

@@ -66,9 +66,7 @@ var fillStore = sync.OnceValues(func() (id string, err error) {
 func storedBusybox(t testing.TB) string {
 	t.Helper()
 	id, err := fillStore()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return id
 }
 

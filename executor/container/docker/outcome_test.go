@@ -326,9 +326,7 @@ func TestSuspendedTimeIsNotRunningTime(t *testing.T) {
 func ownedBy(t *testing.T, path string) uint32 {
 	t.Helper()
 	st, err := os.Lstat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return st.Sys().(*syscall.Stat_t).Uid
 }
 

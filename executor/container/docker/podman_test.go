@@ -20,17 +20,13 @@ func podman(t *testing.T) (host string) {
 		t.Skip("needs Podman (apt-get install podman), and root")
 	}
 	dir, err := os.MkdirTemp("", "podman") // names of sockets are short
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	own := []string{"--root", filepath.Join(dir, "root"), "--runroot", filepath.Join(dir, "run"), "--tmpdir",
 		filepath.Join(dir, "tmp"), "--storage-driver", "vfs", "--cgroup-manager", "cgroupfs", "--events-backend",
 		"file"}
 	conf := filepath.Join(dir, "containers.conf") // else Podman raises its own limits, which takes CAP_SYS_RESOURCE
-	if err := os.WriteFile(conf, []byte("[containers]\ndefault_ulimits = [\"nofile=9999:9999\", "+
-		"\"nproc=9999:9999\"]\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(conf, []byte("[containers]\ndefault_ulimits = [\"nofile=9999:9999\", "+
+		"\"nproc=9999:9999\"]\n"), 0o644))
 	command := func(program string, args ...string) *exec.Cmd {
 		c := exec.Command(program, args...)
 		c.Dir, c.Env = dir, append(os.Environ(), "CONTAINERS_CONF="+conf) // conmon writes to its directory
@@ -46,9 +42,7 @@ func podman(t *testing.T) (host string) {
 	do("docker", "save", "-o", archive, busybox)
 	do(program, append(own, "load", "-q", "-i", archive)...)
 	service := command(program, append(own, "system", "service", "--time=0", "unix://"+socket)...)
-	if err := service.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, service.Start())
 	t.Cleanup(func() {
 		do(program, append(own, "rm", "--all", "--force", "--time=0")...)
 		_ = service.Process.Kill()

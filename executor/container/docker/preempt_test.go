@@ -48,9 +48,7 @@ func used(t *testing.T, pid int) (ticks, pages int64) {
 	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	fmt.Sscan(string(children), &pid) // the program that the launcher began
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+2:]))
 	var user, system int64
 	fmt.Sscan(f[11], &user)

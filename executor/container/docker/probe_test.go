@@ -19,9 +19,7 @@ func TestProbeTriesEverything(t *testing.T) {
 	t.Parallel()
 	cfg := settings(t, nil)
 	facts, err := factsOf(t, "", cfg.Dir, cfg.TaskBinary)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	known := map[string]container.Fact{}
 	for _, f := range facts {
 		t.Logf("%-18s %-8v %s (%s)", f.Name, f.Verdict, f.Evidence, f.Advice)

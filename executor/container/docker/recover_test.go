@@ -3,15 +3,12 @@ package docker_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -271,54 +268,38 @@ func TestCleanLeavesARunOfTheSameNameAlone(t *testing.T) {
 	t.Parallel()
 	engine(t)
 	cli, err := docker.Connect(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer cli.Close()
 	info, err := cli.Info(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tree, err := cgroup.Open(cgroup.Root, info.CgroupDriver == "systemd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	base, run := t.TempDir(), fmt.Sprintf("kept-%x", time.Now().UnixNano()&0xffffff)
 	leave := func(base string) (name, group string) {
 		dir := filepath.Join(base, run)
 		onHost, files := executor.HostName(run, dir), filepath.Join(dir, "control", "a3")
 		labels := map[string]string{container.LabelRun: run, container.LabelDir: dir, container.LabelAttempt: "3",
 			container.LabelHostName: onHost, container.LabelControl: files}
-		if err := os.MkdirAll(files, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(files, 0o755))
 		group = tree.Group("gantry", tree.Name(onHost))
 		if err := tree.Create(tree.Group("gantry", tree.Name(onHost), "n0"), cgroup.Limits{}); err != nil {
 			t.Skipf("needs to make control groups, as root: %v", err)
 		}
 		parent := tree.Group("gantry", tree.Name(onHost), "n0", "a3")
-		if err := tree.Make(parent); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tree.Make(parent))
 		name = fmt.Sprintf("gantry-%s-a3", onHost)
 		made, err := cli.ContainerCreate(t.Context(), &types.Config{Image: busybox, Labels: labels,
 			Cmd: []string{"sleep", "300"}, NetworkDisabled: true},
 			&types.HostConfig{Resources: types.Resources{CgroupParent: tree.Parent(parent)}},
 			nil, nil, name)
-		if err == nil {
-			err = cli.ContainerStart(t.Context(), made.ID, types.StartOptions{})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, cli.ContainerStart(t.Context(), made.ID, types.StartOptions{}))
 		return name, group
 	}
 	name, group := leave(base)
 	other, otherGroup := leave(t.TempDir())
 	got, err := container.Clean(t.Context(), (&rig{t: t}).engine(), base, run, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !slices.Equal(got.Containers, []string{name}) || !slices.Equal(got.Groups, []string{group}) {
 		t.Errorf("removed containers %v and control groups %v", got.Containers, got.Groups)
 	}
@@ -354,18 +335,12 @@ func TestCleanWaitsForAContainerInTheMaking(t *testing.T) {
 	t.Parallel()
 	engine(t)
 	cli, err := docker.Connect(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer cli.Close()
 	base, run := t.TempDir(), fmt.Sprintf("late-%x", time.Now().UnixNano()&0xffffff)
 	ctl := control.Dir(filepath.Join(base, run, "control", "a3"))
-	if err := os.MkdirAll(filepath.Dir(string(ctl)), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := ctl.Make(false); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(string(ctl)), 0o755))
+	must(t, ctl.Make(false))
 	name := "gantry-" + run + "-a3"
 	e := &lister{Engine: (&rig{t: t}).engine(), then: func() {
 		labels := map[string]string{container.LabelRun: run, container.LabelDir: filepath.Join(base, run),
@@ -384,63 +359,12 @@ func TestCleanWaitsForAContainerInTheMaking(t *testing.T) {
 	}
 }
 
-// relay stands between the runtime and the engine, and can be cut, as when the engine is stopped.
-type relay struct {
-	mu    sync.Mutex
-	path  string
-	l     net.Listener
-	conns []net.Conn
-}
-
-func (p *relay) up(t *testing.T) {
-	t.Helper()
-	os.Remove(p.path)
-	l, err := net.Listen("unix", p.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.l = l
-	go func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			out, err := net.Dial("unix", "/var/run/docker.sock")
-			if err != nil {
-				in.Close()
-				continue
-			}
-			p.mu.Lock()
-			p.conns = append(p.conns, in, out)
-			p.mu.Unlock()
-			go func() { io.Copy(out, in); out.(*net.UnixConn).CloseWrite() }()
-			go func() { io.Copy(in, out); in.(*net.UnixConn).CloseWrite() }()
-		}
-	}()
-}
-
-func (p *relay) down() {
-	p.l.Close()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range p.conns {
-		c.Close()
-	}
-	p.conns = nil
-}
-
 func TestEngineGoesAwayAndComesBack(t *testing.T) {
 	t.Parallel()
-	engine(t)
-	if _, err := os.Stat("/var/run/docker.sock"); err != nil {
-		t.Skip("needs the Docker Engine at /var/run/docker.sock to stand in front of it")
-	}
-	p := &relay{path: filepath.Join(t.TempDir(), "docker.sock")}
-	p.up(t)
-	r := newRigAt(t, "unix://"+p.path, nil)
+	g := newGate(t)
+	r := newRigAt(t, g.host, nil)
 	endures, dies := r.launched(r.sh("until [ -e released ]; do sleep 0.1; done")), r.launched(r.sh("sleep 300"))
-	p.down()
+	g.server.Close()
 	waits := r.launch(r.sh("true"), nil)
 	r.must(r.Suspend(r.ctx, 999))
 	// The engine takes a container along.
@@ -450,7 +374,7 @@ func TestEngineGoesAwayAndComesBack(t *testing.T) {
 	}
 	waitFor(t, func() bool { return slices.ContainsFunc(r.warnings(), func(string) bool { return true }) })
 	r.release(endures.Spec)
-	p.up(t)
+	g.up(t)
 	r.wants(r.exit(dies.Attempt), planner.Lost, "Docker Engine was stopped")
 	r.wants(r.exit(waits), planner.OK)
 	r.wants(r.exit(endures.Attempt), planner.OK)
@@ -458,7 +382,6 @@ func TestEngineGoesAwayAndComesBack(t *testing.T) {
 		t.Error("nobody was told that the engine is away")
 	}
 	r.must(r.Close())
-	p.down()
 }
 
 func TestUnusableEngineSaysWhatToDo(t *testing.T) {
@@ -480,9 +403,7 @@ func TestFullDiskEndsTheAttempt(t *testing.T) {
 		t.Skipf("needs to mount a small file system: %v", err)
 	}
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
-	if err := os.Mkdir(filepath.Join(dir, "run"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(dir, "run"), 0o755))
 	r := newRig(t, func(c *container.Config) { c.Dir = filepath.Join(dir, "run") })
 	f := r.file("big")
 	f.Produced, f.Size, f.Sized = false, 4<<20, true

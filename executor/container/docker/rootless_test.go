@@ -3,10 +3,8 @@ package docker_test
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,30 +14,12 @@ import (
 	"gantry/planner/unit"
 )
 
-// rootlessEngine answers as a Docker Engine without root does.
-func rootlessEngine(t *testing.T) (host string) {
-	t.Helper()
-	socket := filepath.Join(t.TempDir(), "s")
-	listener, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Api-Version", "1.41")
-		w.Header().Set("Content-Type", "application/json")
-		if strings.HasSuffix(r.URL.Path, "/info") {
-			fmt.Fprint(w, `{"OSType":"linux","CgroupDriver":"systemd","CgroupVersion":"2","ServerVersion":"20.10.24",`+
-				`"SecurityOptions":["name=seccomp,profile=default","name=rootless","name=cgroupns"]}`)
-		}
-	})}
-	go server.Serve(listener)
-	t.Cleanup(func() { server.Close() })
-	return "unix://" + socket
-}
-
 func TestARootlessEngineIsRefusedWithWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	host := rootlessEngine(t)
+	host, _ := newHost(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"OSType":"linux","CgroupDriver":"systemd","CgroupVersion":"2","ServerVersion":"20.10.24",`+
+			`"SecurityOptions":["name=seccomp,profile=default","name=rootless","name=cgroupns"]}`)
+	})
 	platform := &planner.Platform{Nodes: []planner.Node{{Name: "n", Speed: 1, Capacity: unit.Cores(1)}},
 		Groups: []string{""}}
 	dir := t.TempDir()

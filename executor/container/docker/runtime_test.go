@@ -99,15 +99,11 @@ func settings(t testing.TB, change func(*container.Config)) container.Config {
 	t.Helper()
 	engine(t)
 	binary, err := taskBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	capacity := unit.Vector{unit.CPU: 2000, unit.Memory: 1 << 30, unit.Disk: unit.Unlimited}
 	name := fmt.Sprintf("test-%s-%x", strings.ToLower(strings.Map(letters, t.Name())), time.Now().UnixNano()&0xffffff)
 	dir := filepath.Join(t.TempDir(), name)
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dir, 0o755))
 	cfg := container.Config{Run: name, Dir: dir, TaskBinary: binary, Version: "test",
 		Platform: &planner.Platform{Nodes: []planner.Node{{ID: 0, Name: "n0", Capacity: capacity, Speed: 1}},
 			Groups:    []string{""},
@@ -162,9 +158,7 @@ func open(t testing.TB, host string, cfg container.Config, around ...func(contai
 		e = f(e)
 	}
 	rt, err := container.New(t.Context(), e, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Runtime = rt
 	t.Cleanup(func() {
 		if err := r.Close(); err != nil {
@@ -202,9 +196,7 @@ func (r *rig) warnings() []string {
 
 func (r *rig) must(err error) {
 	r.t.Helper()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 }
 
 // sh is a real task that runs a script on busybox.

@@ -136,9 +136,7 @@ func facts(t *testing.T, dir, text string) map[string]string {
 func TestAProgramSeesAndMayDoTheSame(t *testing.T) {
 	t.Parallel()
 	program, err := probe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	escape := regexp.MustCompile(`^(try|first process) `)
 	found := map[string]map[string]string{}
 	onBoth(t, func(t *testing.T, engine string) {
@@ -219,18 +217,14 @@ func packed(t *testing.T, files ...[2]string) []byte {
 		} else if strings.HasSuffix(name, "/") {
 			h.Typeflag = tar.TypeDir
 		}
-		if err := w.WriteHeader(h); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.WriteHeader(h))
 		if h.Size > 0 {
 			if _, err := w.Write([]byte(f[1])); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	return b.Bytes()
 }
 
@@ -256,9 +250,7 @@ func imported(t *testing.T, root []byte, changes ...string) map[string]string {
 	}
 	got, err := store.Fetch(t.Context(), image.Fetch{Options: fetch.Options{Pull: "missing"}},
 		[]fetch.Wanted{{Ref: "file://" + archive}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return map[string]string{"docker": name, "oci": got[0].ID}
 }
 
@@ -268,9 +260,7 @@ func TestAProgramSeesTheSameWhateverTheImageHas(t *testing.T) {
 	engine(t)
 	needOCI(t)
 	program, err := probe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, c := range []struct {
 		name  string
 		files [][2]string
@@ -363,9 +353,7 @@ func filesOfBusybox(t *testing.T) []byte {
 	t.Helper()
 	root, err := exec.Command("sh", "-c", `id=$(docker create "$1" none) && docker export "$id"; docker rm "$id" >&2`,
 		"sh", busybox).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return root
 }
 

@@ -49,27 +49,19 @@ func build(t testing.TB, pkg, path string) string {
 func tarred(t testing.TB, path string, files ...[2]string) []byte {
 	t.Helper()
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	w := tar.NewWriter(f)
 	for _, file := range files {
 		h := &tar.Header{Name: file[0], Mode: 0o755, Size: int64(len(file[1]))}
-		if err := w.WriteHeader(h); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.WriteHeader(h))
 		if _, err := w.Write([]byte(file[1])); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text
 }
 
@@ -77,9 +69,7 @@ func tarred(t testing.TB, path string, files ...[2]string) []byte {
 func act(t testing.TB, dir string) []byte {
 	t.Helper()
 	program, err := os.ReadFile(build(t, "./testdata/act", filepath.Join(dir, "act")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return tarred(t, filepath.Join(dir, "layer.tar"), [2]string{"act", string(program)})
 }
 
@@ -106,15 +96,11 @@ func storedAt(t testing.TB, dir, at string, layers ...[]byte) (*image.Store, str
 	tarred(t, path, append(files, [2]string{name, config}, [2]string{"manifest.json", fmt.Sprintf(`[{"Config": %q, `+
 		`"RepoTags": ["act:1"], "Layers": [%s]}]`, name, strings.Join(names, ", "))})...)
 	store, err := image.Open(at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { store.Close() })
 	got, err := store.Fetch(t.Context(), image.Fetch{Options: fetch.Options{Pull: "missing"}},
 		[]fetch.Wanted{{Ref: "file://" + path}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return store, got[0].ID
 }
 
@@ -135,9 +121,7 @@ func skipUnusable(t testing.TB) {
 func networks(t *testing.T) int {
 	t.Helper()
 	fds, err := filepath.Glob("/proc/self/fd/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n := 0
 	for _, fd := range fds {
 		if to, err := os.Readlink(fd); err == nil && strings.HasPrefix(to, "net:") {
@@ -162,13 +146,7 @@ func TestContract(t *testing.T) {
 	runtimetest.Run(t, func(t *testing.T) runtimetest.Setup {
 		name := fmt.Sprintf("test-oci-%x-%d", time.Now().UnixNano()&0xffffff, runs.Add(1))
 		dir := filepath.Join(t.TempDir(), name)
-		must := func(err error) {
-			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		must(os.Mkdir(dir, 0o755))
+		must(t, os.Mkdir(dir, 0o755))
 		platform := &planner.Platform{Groups: []string{"a", "b"},
 			Bandwidth: [][]unit.BytesPerSecond{{0, 0}, {0, 0}}, Latency: [][]int64{{0, 0}, {0, 0}}}
 		for i := range 2 {
@@ -181,14 +159,14 @@ func TestContract(t *testing.T) {
 		}
 		open := func() *oci.Engine {
 			e, err := oci.Open(oci.Config{Dirs: []string{dir}, Images: store})
-			must(err)
+			must(t, err)
 			return e
 		}
 		r, err := container.New(t.Context(), open(), container.Config{Run: name, Dir: dir, Platform: platform,
 			TaskBinary: emulator, Version: "test", Ahead: true,
 			Warn:  func(rule, message string) { t.Logf("%s: %s", rule, message) },
 			Image: func(name string) string { return map[string]string{"act": id}[name] }})
-		must(err)
+		must(t, err)
 		t.Cleanup(func() {
 			if err := r.Close(); err != nil {
 				t.Error(err)
@@ -228,12 +206,12 @@ func TestContract(t *testing.T) {
 				return s
 			},
 			Release: func(_ *testing.T, held *executor.TaskSpec) {
-				must(os.WriteFile(filepath.Join(r.Files().WorkDir(held, 1), "released"), nil, 0o644))
+				must(t, os.WriteFile(filepath.Join(r.Files().WorkDir(held, 1), "released"), nil, 0o644))
 			},
 			File: func(*testing.T) *executor.FileSpec {
 				path := filepath.Join(dir, "nodes", "n0", "wf", "f")
-				must(os.MkdirAll(filepath.Dir(path), 0o755))
-				must(os.WriteFile(path, []byte("content"), 0o644))
+				must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+				must(t, os.WriteFile(path, []byte("content"), 0o644))
 				return &executor.FileSpec{ID: 1, Name: "f"}
 			}}
 	})
@@ -243,29 +221,21 @@ func TestContract(t *testing.T) {
 func says(t *testing.T, s *container.Spec, store *image.Store) string {
 	t.Helper()
 	e, err := oci.Open(oci.Config{Dirs: []string{t.TempDir()}, Images: store})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer e.Close()
 	group := fmt.Sprintf("gantry-test-oci-%x", time.Now().UnixNano()&0xffffff)
 	s.Name, s.Dir, s.Group = "one", "/", func(string) string { return group }
 	c, err := e.Create(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() {
 		if err := e.Remove(context.Background(), c); err != nil {
 			t.Error(err)
 		}
 	}()
-	if err := e.Start(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Start(t.Context(), c))
 	_, _ = e.Wait(t.Context(), c)
 	stdout, stderr, err := e.Output(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(stdout) + string(stderr)
 }
 
@@ -307,9 +277,7 @@ func TestLimitsOfTheShellAreNotThoseOfPrograms(t *testing.T) {
 	}
 	found := strings.Join(facts, "\n")
 	if path := os.Getenv(again); path != "" {
-		if err := os.WriteFile(path, []byte(found), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(found), 0o644))
 		return
 	}
 	seen := filepath.Join(dir, "seen")
@@ -346,15 +314,11 @@ func TestARuntimeThatDoesNothingIsAnError(t *testing.T) {
 	skipUnusable(t)
 	t.Setenv(oci.RuntimeEnv, "/bin/true")
 	e, err := oci.Open(oci.Config{Dirs: []string{t.TempDir()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer e.Close()
 	id, err := e.Create(t.Context(), &container.Spec{Name: "none", Args: []string{container.Launcher}, Dir: "/",
 		Group: func(string) string { return "gantry-test-oci-none" }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := e.Start(t.Context(), id); err == nil || !strings.Contains(err.Error(), "made no container") {
 		t.Errorf("%v", err)
 	}
@@ -368,9 +332,7 @@ func TestHostSaysWhatIsMissing(t *testing.T) {
 	const again = "GANTRY_TEST_HOST"
 	if os.Getenv(again) != "" {
 		e, err := oci.Open(oci.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer e.Close()
 		_, err = e.Host(t.Context())
 		fmt.Println(err)
@@ -398,5 +360,13 @@ func TestHostSaysWhatIsMissing(t *testing.T) {
 		if !strings.Contains(string(said), want) {
 			t.Errorf("without %q: %s", lacking, said)
 		}
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

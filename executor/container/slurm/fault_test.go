@@ -226,13 +226,15 @@ func TestFaults(t *testing.T) {
 		r.release(l.Spec)
 		r.wants(r.exit(l), planner.OK)
 	})
-	t.Run("a step that somebody ends is lost", func(t *testing.T) {
-		r := s.newRig(t, 0)
-		l := r.launch(0, r.held())
-		r.untilBegun(l.Spec)
-		s.Command(t, "scancel", s.step(t))
-		r.wants(r.exit(l), planner.Lost, "step")
-	})
+	for _, how := range []string{"--verbose", "--signal=KILL"} { // all signals, one after the other, or this one
+		t.Run("a step that somebody ends is lost, scancel "+how, func(t *testing.T) {
+			r := s.newRig(t, 0)
+			l := r.launch(0, r.held())
+			r.untilBegun(l.Spec)
+			s.Command(t, "scancel", how, s.step(t))
+			r.wants(r.exit(l), planner.Lost, "step")
+		})
+	}
 	for _, away := range []bool{false, true} {
 		t.Run(fmt.Sprintf("a step that ends after its program is lost, gantry away %v", away), func(t *testing.T) {
 			r := s.newRig(t, 0)
@@ -254,30 +256,6 @@ func TestFaults(t *testing.T) {
 			r.wants(r.exit(l), planner.Lost, "step")
 		})
 	}
-	t.Run("a step that somebody kills is lost", func(t *testing.T) {
-		r := s.newRig(t, 0)
-		l := r.launch(0, r.held())
-		r.untilBegun(l.Spec)
-		s.Command(t, "scancel", "--signal=KILL", s.step(t))
-		r.wants(r.exit(l), planner.Lost, "step")
-	})
-	t.Run("the directory is full", func(t *testing.T) {
-		full := t.TempDir()
-		if err := syscall.Mount("tmpfs", full, "tmpfs", 0, "size=8m"); err != nil {
-			t.Skipf("mount: %v", err)
-		}
-		defer func() { _ = syscall.Unmount(full, syscall.MNT_DETACH) }()
-		old := s.dir
-		s.dir = full
-		defer func() { s.dir = old }()
-		r := s.newRig(t, 0)
-		l := r.launch(0, r.sh("head -c 20000000 /dev/zero >big || exit 3"))
-		x := r.exit(l)
-		r.wants(x, planner.ExitCode)
-		if x.ExitCode != 3 {
-			t.Errorf("exit code %d, %s", x.ExitCode, x.Message)
-		}
-	})
 	t.Run("a node that is set down is lost, with what runs there", func(t *testing.T) {
 		r := s.newRig(t, 0)
 		l, m := r.launch(3, r.held()), r.launch(2, r.held())
