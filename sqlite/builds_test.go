@@ -17,9 +17,7 @@ func TestALogOfAnotherBuildIsRefused(t *testing.T) {
 	change := func(statement string) {
 		t.Helper()
 		raw, err := sql.Open("sqlite3", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer raw.Close()
 		if _, err := raw.Exec(statement); err != nil {
 			t.Fatal(statement, err)

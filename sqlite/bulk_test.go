@@ -103,9 +103,7 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 			}
 			slices.SortStableFunc(subs, func(a, b executor.Submission) int { return cmp.Compare(a.At, b.At) })
 			pol, err := policy.Parse("fwp")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			est := &predict.Declared{}
 			engine := &executor.Engine{Planner: planner.New(&platform, planner.DefaultRetryRules(), pol, est, 1),
 				Store: logs, Arrivals: subs,
@@ -132,13 +130,9 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 			if _, err := engine.Run(stopped); err != nil && state != sqlite.Interrupted {
 				t.Fatal(err)
 			}
-			if err := logs.flush(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must(t, logs.flush(ctx))
 			for _, r := range logs.runs {
-				if err := r.Finish(ctx, state, 1); err != nil {
-					t.Fatal(err)
-				}
+				must(t, r.Finish(ctx, state, 1))
 			}
 			for _, table := range []string{"workflows", "tasks", "edges", "files", "attempts", "waits", "notes",
 				"nodes", "v_workflows", "v_tasks", "v_planned", "v_kinds", "v_attempts",
@@ -188,9 +182,7 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 			var summaries [2]string
 			for i, path := range paths {
 				s, err := summary.Of(ctx, open(t, path, sqlite.ReadOnly), "calm")
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				s.Log = ""
 				summaries[i] = rounded(t, s)
 			}
@@ -205,16 +197,12 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 func TestAFailedWorkflowOfASimulationHasItsRows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), sqlite.FileName)
 	run, err := open(t, path, sqlite.Bulk).CreateRun(t.Context(), logtest.Info("calm"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a := logtest.Admission("w", []string{"a", "b"}, [][]int32{nil, {0}})
-	if err := run.Append(t.Context(), executor.Batch{Events: []planner.Event{{Seq: 1, Body: &a.Arrived},
+	must(t, run.Append(t.Context(), executor.Batch{Events: []planner.Event{{Seq: 1, Body: &a.Arrived},
 		{Seq: 2, Body: &planner.PlanCommitted{Orders: []planner.Order{{Kind: planner.OrderStart, Try: 1}}}},
 		{Seq: 3, At: 5, Body: &planner.AttemptExited{Outcome: planner.ExitCode, Usage: planner.Usage{Ended: 5}}}},
-		Admissions: []*executor.Admission{a}, Failed: []planner.WorkflowID{0}}); err != nil {
-		t.Fatal(err)
-	}
+		Admissions: []*executor.Admission{a}, Failed: []planner.WorkflowID{0}}))
 	if err := run.Replay(t.Context(), func(planner.Event, *executor.Admission) error { return nil }); err != nil {
 		t.Fatal(err) // it flushes
 	}
@@ -228,14 +216,10 @@ func TestAFailedWorkflowOfASimulationHasItsRows(t *testing.T) {
 func rounded(t *testing.T, v any) string {
 	t.Helper()
 	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return regexp.MustCompile(`-?\d+\.\d+`).ReplaceAllStringFunc(string(text), func(s string) string {
 		x, err := strconv.ParseFloat(s, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return strconv.FormatFloat(x, 'g', 9, 64)
 	})
 }
@@ -259,9 +243,7 @@ func dump(t *testing.T, path, table string) []string {
 func rowsOf(t *testing.T, path, query string) []string {
 	t.Helper()
 	db, err := sql.Open("sqlite3", "file:"+path+"?mode=ro")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	rows, err := db.Query(query)
 	if err != nil {
@@ -269,18 +251,14 @@ func rowsOf(t *testing.T, path, query string) []string {
 	}
 	defer rows.Close()
 	columns, err := rows.Columns()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var out []string
 	for rows.Next() {
 		values, into := make([]any, len(columns)), make([]any, len(columns))
 		for i := range values {
 			into[i] = &values[i]
 		}
-		if err := rows.Scan(into...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, rows.Scan(into...))
 		out = append(out, fmt.Sprint(values))
 	}
 	return out
@@ -292,15 +270,10 @@ func TestAClosedLogIsOneFile(t *testing.T) {
 	for _, mode := range []sqlite.Mode{sqlite.Durable, sqlite.Bulk} {
 		path := filepath.Join(t.TempDir(), sqlite.FileName)
 		db, err := sqlite.Open(path, mode)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		l := logtest.New(t, db, logtest.Info("calm"))
 		l.Arrive(0, "w", []string{"a"}, [][]int32{nil})
-		if err := errors.Join(l.Finish(context.Background(), sqlite.Failed, 1), l.Measure(nil, nil),
-			db.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(l.Finish(context.Background(), sqlite.Failed, 1), l.Measure(nil, nil), db.Close()))
 		if _, err := os.Stat(path + "-wal"); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("mode %d: a log of writes is left beside the file: %v", mode, err)
 		}
@@ -313,9 +286,7 @@ func TestASimulationIsNotGoneOnWith(t *testing.T) {
 	info.Runtime = "sim"
 	l := logtest.New(t, open(t, path, sqlite.Bulk), info)
 	l.Arrive(0, "w", []string{"a"}, [][]int32{nil})
-	if err := l.Finish(context.Background(), sqlite.Interrupted, 130); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Finish(context.Background(), sqlite.Interrupted, 130))
 	if _, err := open(t, path, sqlite.Durable).OpenRun(context.Background(), "calm"); err == nil ||
 		!strings.Contains(err.Error(), "start it again") {
 		t.Errorf("got %v", err)
@@ -328,18 +299,14 @@ func TestMetricsAreKeptWithTheRun(t *testing.T) {
 	l := logtest.New(t, db, logtest.Info("calm"))
 	l.Arrive(0, "w", []string{"a"}, [][]int32{nil})
 	l.Arrive(logtest.Second, "x", []string{"a", "a"}, [][]int32{nil, nil})
-	if err := l.Finish(context.Background(), sqlite.Finished, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Finish(context.Background(), sqlite.Finished, 0))
 	for _, slowdown := range []float64{9, 1.5} { // the later ones count
-		if err := l.Measure([]sqlite.Metric{{Name: "slowdown_mean", Value: slowdown},
+		must(t, l.Measure([]sqlite.Metric{{Name: "slowdown_mean", Value: slowdown},
 			{Name: "slowdown_sd", Value: math.NaN()}},
 			[]sqlite.WorkflowMetrics{{Workflow: 0, Counts: true, Wait: time.Second, Makespan: 2 * time.Second,
 				Response: 3 * time.Second, Work: 2 * time.Second,
 				CriticalPath: 2 * time.Second, Lowest: time.Second}, {Workflow: 1, Wait: -1, Makespan: -1,
-				Response: -1}}); err != nil {
-			t.Fatal(err)
-		}
+				Response: -1}}))
 	}
 	if got := rowsOf(t, path,
 		"SELECT run, name, value FROM v_metrics ORDER BY name"); fmt.Sprint(got) != "[[calm slowdown_mean 1.5] "+

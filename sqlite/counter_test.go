@@ -56,13 +56,9 @@ func TestEveryCounterOfUsageIsAColumn(t *testing.T) {
 			a := l.Start(0, first+planner.TaskID(i), 1, 0, time.Second)
 			l.Event(2*logtest.Second, &planner.AttemptExited{Attempt: a, Outcome: planner.OK, Usage: u})
 		}
-		if err := l.Finish(context.Background(), sqlite.Finished, 0); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Finish(context.Background(), sqlite.Finished, 0))
 		var csv bytes.Buffer
-		if err := export.CSV.Both(t.Context(), &csv, db, "calm"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, export.CSV.Both(t.Context(), &csv, db, "calm"))
 		head, _, _ := strings.Cut(csv.String(), "\n")
 		for name, want := range columns {
 			for _, table := range []string{"attempts", "v_attempts"} {

@@ -97,24 +97,18 @@ func appendForEver(path string) {
 func checkPrefix(t *testing.T, path string, acknowledged uint64) uint64 {
 	t.Helper()
 	db, err := sqlite.Open(path, sqlite.Durable)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	if err := logtest.Check(t.Context(), path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, logtest.Check(t.Context(), path))
 	run, err := db.OpenRun(context.Background(), "calm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a := crashAdmission()
 	var seq uint64
-	if err := run.Replay(context.Background(), func(e planner.Event, adm *executor.Admission) error {
+	must(t, run.Replay(context.Background(), func(e planner.Event, adm *executor.Admission) error {
 		seq++
 		want := crashEvent(seq, a)
 		if e.Seq != seq || e.At != want.At || e.Body.Kind() != want.Body.Kind() {
@@ -124,9 +118,7 @@ func checkPrefix(t *testing.T, path string, acknowledged uint64) uint64 {
 			return fmt.Errorf("event %d says %q", seq, b.Message)
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if seq < acknowledged {
 		t.Fatalf("%d events were acknowledged, %d are there", acknowledged, seq)
 	}
@@ -144,13 +136,9 @@ func newCrashLog(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), sqlite.FileName)
 	db, err := sqlite.Open(path, sqlite.Durable)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	logtest.New(t, db, logtest.Info("calm"))
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Close())
 	return path
 }
 
@@ -162,12 +150,8 @@ func TestAKilledWriterLosesNothingAcknowledged(t *testing.T) {
 		child := exec.Command(os.Args[0], "-test.run=NONE")
 		child.Env = append(os.Environ(), "GANTRY_TEST_APPENDER="+path)
 		out, err := child.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, child.Start())
 		acknowledged := seq
 		lines := bufio.NewScanner(out)
 		// The child is killed a random moment after a random number of batches, so that both its start and its stride
@@ -195,33 +179,23 @@ func TestALogCutAnywhereOpensWithAPrefix(t *testing.T) {
 	t.Parallel() // it waits for the disk
 	path := newCrashLog(t)
 	db, err := sqlite.Open(path, sqlite.Durable)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	run, err := db.OpenRun(context.Background(), "calm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a := crashAdmission()
 	for seq := uint64(1); seq <= 61; seq++ {
 		b := executor.Batch{Events: []planner.Event{crashEvent(seq, a)}}
 		if seq == 1 {
 			b.Admissions = []*executor.Admission{a}
 		}
-		if err := run.Append(context.Background(), b); err != nil {
-			t.Fatal(err)
-		}
+		must(t, run.Append(context.Background(), b))
 	}
 	// The files as a loss of power would find them: before any checkpoint all is in the -wal file.
 	main, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	wal, err := os.ReadFile(path + "-wal")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cuts := seedtest.Times(60)
 	r := seedtest.Rand(t)
 	dir, last := t.TempDir(), uint64(0)
@@ -231,15 +205,9 @@ func TestALogCutAnywhereOpensWithAPrefix(t *testing.T) {
 			n += r.IntN(64) - 32 // on both sides of headers and pages
 		}
 		cut := filepath.Join(dir, fmt.Sprint(i), sqlite.FileName)
-		if err := os.Mkdir(filepath.Dir(cut), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(cut, main, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(cut+"-wal", wal[:n], 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(filepath.Dir(cut), 0o755))
+		must(t, os.WriteFile(cut, main, 0o644))
+		must(t, os.WriteFile(cut+"-wal", wal[:n], 0o644))
 		seq := checkPrefix(t, cut, last)
 		if i == cuts && seq != 61 {
 			t.Errorf("the whole log has %d events", seq)

@@ -37,9 +37,7 @@ func TestExtractHasAllOfASubmission(t *testing.T) {
 			{Topic: "of-task", Workflow: planner.WorkflowID(i), Task: first, Text: name}}})
 	}
 	raw, err := sql.Open("sqlite3", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := raw.Exec("INSERT INTO submitted(id, run, key, position, uid, gid, pid, user, tenant, name, kind, " +
 		"accepted_wall, accepted_ns, at_ns, state, workflow, task) SELECT x.value, runs.id, 'k' || x.value, 0, 0, 0, " +
 		"0, '', '', 'mine', 'workflow', '2026-01-01T00:00:00Z', 0, 0, 'arrived', iif(x.value = 7, 1, 2), " +
@@ -51,13 +49,9 @@ func TestExtractHasAllOfASubmission(t *testing.T) {
 		"0, '', 0 FROM json_each('[\"mine\", \"theirs\"]')"); err != nil {
 		t.Fatal(err)
 	}
-	if err := raw.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, raw.Close())
 	one, err := db.Extract(t.Context(), 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer one.Close()
 	for query, want := range map[string]string{
 		"SELECT group_concat(name) FROM workflows":          "mine",
@@ -88,9 +82,7 @@ func TestExtractHasAllOfASubmission(t *testing.T) {
 		}
 	}
 	life, err := one.Task(t.Context(), "7", "mine/a_0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(life.Attempts) != 3 || len(life.Notes) != 2 || !strings.HasPrefix(life.Attempts[1].Outcome, "exit") {
 		t.Errorf("%+v", life)
 	}

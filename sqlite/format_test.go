@@ -20,17 +20,13 @@ import (
 func columnsOf(t *testing.T, path, kind string) map[string][]string {
 	t.Helper()
 	raw, err := sql.Open("sqlite3", "file:"+path+"?mode=ro")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer raw.Close()
 	reader := &sqlite.Reader{From: raw, Failed: func(err error) error { return err }}
 	all, err := sqlite.MapOf[string, []string](t.Context(), reader, `SELECT m.name, json_group_array(c.name)
 		FROM sqlite_schema m, pragma_table_info(m.name) c WHERE m.type = ? AND m.name NOT LIKE 'sqlite_%' GROUP BY m.name`,
 		kind)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -38,9 +34,7 @@ func TestFormatNamesEveryTableViewAndColumnAndNoOther(t *testing.T) {
 	path := filepath.Join(t.TempDir(), sqlite.FileName)
 	open(t, path, sqlite.Durable)
 	text, err := os.ReadFile("FORMAT.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	check := func(name, section string, columns []string) {
 		for _, c := range columns {
 			if !regexp.MustCompile(`\b` + regexp.QuoteMeta(c) + `\b`).MatchString(section) {
@@ -95,9 +89,7 @@ func scanned(t *testing.T, raw *sql.DB, query string, args ...any) (names []stri
 	of := map[int]int{} // pages of tables, by cursor
 	for rows.Next() {
 		var x step
-		if err := rows.Scan(&x.addr, &x.op, &x.p1, &x.p2, &x.p3, &x.p4, &x.p5, &x.comment); err != nil {
-			t.Fatal(err)
-		}
+		must(t, rows.Scan(&x.addr, &x.op, &x.p1, &x.p2, &x.p3, &x.p4, &x.p5, &x.comment))
 		steps = append(steps, x)
 		if x.op == "OpenRead" && x.p3 == 0 {
 			of[x.p1] = x.p2
@@ -109,9 +101,7 @@ func scanned(t *testing.T, raw *sql.DB, query string, args ...any) (names []stri
 			continue
 		}
 		var name string
-		if err := raw.QueryRow("SELECT name FROM sqlite_schema WHERE rootpage = ?", page).Scan(&name); err != nil {
-			t.Fatal(err)
-		}
+		must(t, raw.QueryRow("SELECT name FROM sqlite_schema WHERE rootpage = ?", page).Scan(&name))
 		names = append(names, name)
 	}
 	return names
@@ -120,9 +110,7 @@ func scanned(t *testing.T, raw *sql.DB, query string, args ...any) (names []stri
 func rawDB(t *testing.T, path string) *sql.DB {
 	t.Helper()
 	raw, err := sql.Open("sqlite3", "file:"+path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { raw.Close() })
 	return raw
 }
@@ -142,9 +130,7 @@ func TestOtherLogsAreRefused(t *testing.T) {
 		}
 		raw.Close()
 		before, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, mode := range []sqlite.Mode{sqlite.ReadOnly, sqlite.Durable, sqlite.Bulk} {
 			db, err := sqlite.Open(path, mode)
 			if err == nil {
@@ -181,15 +167,11 @@ func TestViewsFindTheRowsOfOneRun(t *testing.T) {
 			t.Errorf("%s goes through all runs in %v", query, all)
 		}
 		rows, err := raw.Query("EXPLAIN QUERY PLAN "+query, run)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for rows.Next() {
 			var id, parent, unused int
 			var detail string
-			if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
-				t.Fatal(err)
-			}
+			must(t, rows.Scan(&id, &parent, &unused, &detail))
 			for _, table := range []string{"tasks", "attempts", "waits"} {
 				if strings.HasPrefix(detail, "SCAN "+table) {
 					t.Errorf("%s: %s", query, detail)
@@ -204,9 +186,7 @@ func TestQueriesOfTheDocumentsRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), sqlite.FileName)
 	logtest.Diamond(t, open(t, path, sqlite.Durable), "calm-hopper-4f2a")
 	text, err := os.ReadFile("../docs/log.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n := 0
 	for _, block := range regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
 		for q := range strings.SplitSeq(strings.TrimSpace(block[1]), ";\n") {
@@ -229,17 +209,13 @@ func TestATaskIsFoundByItsName(t *testing.T) {
 	path := filepath.Join(t.TempDir(), sqlite.FileName)
 	open(t, path, sqlite.Durable)
 	rows, err := rawDB(t, path).Query("EXPLAIN QUERY PLAN SELECT * FROM v_tasks WHERE run = 'calm' AND task = 'a'")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer rows.Close()
 	var plan []string
 	for rows.Next() {
 		var id, parent, unused int
 		var detail string
-		if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
-			t.Fatal(err)
-		}
+		must(t, rows.Scan(&id, &parent, &unused, &detail))
 		plan = append(plan, detail)
 	}
 	if !slices.Contains(plan, "SEARCH t USING INDEX tasks_by_name (run=? AND name=?)") {
@@ -257,9 +233,7 @@ func TestNamesAreComputedFromTheirNumbers(t *testing.T) {
 		if _, err := raw.Exec("DELETE FROM tasks; DELETE FROM attempts; "+insert, number); err != nil {
 			t.Fatal(err)
 		}
-		if err := raw.QueryRow(query).Scan(&name); err != nil {
-			t.Fatal(err)
-		}
+		must(t, raw.QueryRow(query).Scan(&name))
 		return name
 	}
 	for i, want := range append([]string{""}, names(planner.Source.String)...) {
@@ -294,9 +268,7 @@ func names[E ~uint8](name func(E) string) (all []string) {
 
 func TestFormatListsTheValuesOfEveryEnumeration(t *testing.T) {
 	read, err := os.ReadFile("FORMAT.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text := strings.Join(strings.Fields(string(read)), " ") // wherever its lines end
 	for _, c := range []struct {
 		after, until string

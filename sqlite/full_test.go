@@ -28,9 +28,7 @@ func smallDisk(t *testing.T, mode sqlite.Mode) (dir, path string, db *sqlite.DB)
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 	path = filepath.Join(dir, sqlite.FileName)
 	db, err := sqlite.Open(path, mode)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { db.Close() })
 	return dir, path, db
 }
@@ -72,12 +70,8 @@ func TestAFullDiskLosesNothingLoggedBefore(t *testing.T) {
 		t.Errorf("%d events are there, %d were acknowledged", n, seq)
 	}
 	// With space again the same run continues, with the very batch that did not fit.
-	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size=32m"); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Append(context.Background(), batch()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size=32m"))
+	must(t, l.Append(context.Background(), batch()))
 	if s := query[string](t, path, "PRAGMA integrity_check"); s != "ok" {
 		t.Error(s)
 	}
@@ -93,9 +87,7 @@ func TestNothingIsWrittenAfterAFailedWrite(t *testing.T) {
 	first := l.Arrive(0, "w", []string{"a"}, [][]int32{nil})
 	room := func(size string) {
 		t.Helper()
-		if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size="+size); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.Mount("tmpfs", dir, "tmpfs", unix.MS_REMOUNT, "size="+size))
 	}
 	seq := uint64(1)
 	batch := func(message string) executor.Batch { // as many events as are written at once
@@ -111,9 +103,7 @@ func TestNothingIsWrittenAfterAFailedWrite(t *testing.T) {
 		return b
 	}
 	room("16m")
-	if err := l.Append(t.Context(), batch("")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Append(t.Context(), batch("")))
 	written := seq
 	_ = l.Append(t.Context(), batch(strings.Repeat("much ", 1000)))
 	if err := l.Append(t.Context(), batch("")); !sqlite.IsDisk(err) {
@@ -140,9 +130,7 @@ func TestNoStatementFollowsOneThatFailed(t *testing.T) {
 	l := logtest.New(t, open(t, path, sqlite.Durable), logtest.Info("calm"))
 	first := l.Arrive(0, "w", []string{"a"}, [][]int32{nil})
 	other, err := sql.Open("sqlite3", "file:"+path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer other.Close()
 	change := func(text string) {
 		t.Helper()
@@ -169,9 +157,7 @@ func TestNoStatementFollowsOneThatFailed(t *testing.T) {
 	}
 	holds("1 0 0 0")
 	change("DROP TRIGGER broken")
-	if err := l.Append(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Append(t.Context(), b))
 	holds("2 1 1 7")
 }
 
@@ -193,9 +179,7 @@ func TestDroppedReadingsAreCounted(t *testing.T) {
 		l.Sample(sqlite.Sample{At: planner.Time(i)})
 	}
 	change("DROP TRIGGER broken")
-	if err := l.Finish(t.Context(), sqlite.Finished, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Finish(t.Context(), sqlite.Finished, 0))
 	kept := query[int](t, path, "SELECT count(*) FROM samples")
 	if dropped := query[int](t, path, "SELECT count FROM warnings"); dropped+kept != n || kept == n {
 		t.Errorf("of %d readings %d are kept, and the warning tells of %d others", n, kept, dropped)
@@ -211,9 +195,7 @@ func TestTheEndOfARunIsLoggedOnAFullDisk(t *testing.T) {
 			first := l.Arrive(0, "w", []string{"a", "a"}, [][]int32{nil, nil})
 			l.Exit(2*logtest.Second, l.Start(0, first, 1, 0, time.Second), planner.OK, 0, "")
 			fill, err := os.Create(filepath.Join(dir, "other"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer fill.Close()
 			for n := 64 << 10; n > 0; n /= 2 { // to the last byte
 				for err = nil; err == nil; {

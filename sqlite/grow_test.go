@@ -37,9 +37,7 @@ func growingEngine(t *testing.T, store executor.Store) *executor.Engine {
 	t.Helper()
 	platform := logtest.Info("calm").Platform
 	pol, err := policy.Parse("heft")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	est := &predict.Declared{}
 	e := &executor.Engine{Planner: planner.New(&platform, planner.DefaultRetryRules(), pol, est, 1), Store: store,
 		Admit: &executor.Admitter{Platform: &platform, TimeScale: 1, SizeScale: 1, Declare: est.Declare},
@@ -74,16 +72,10 @@ func TestAWorkflowThatGrewIsLoggedWhole(t *testing.T) {
 	if res, err := e.Run(ctx); err != nil || len(res.Refused) > 0 {
 		t.Fatal(err, res.Refused)
 	}
-	if err := logs.flush(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, logs.flush(ctx))
 	for _, r := range logs.runs {
-		if err := r.Finish(ctx, sqlite.Finished, 0); err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Finish(ctx, sqlite.Finished, 0))
+		must(t, r.Close())
 	}
 	for _, path := range paths {
 		if err := logtest.Check(ctx, path); err != nil {
@@ -91,19 +83,15 @@ func TestAWorkflowThatGrewIsLoggedWhole(t *testing.T) {
 		}
 		db := open(t, path, sqlite.ReadOnly)
 		var read []planner.Event
-		if err := db.Events(ctx, "calm", func(ev planner.Event, _ *executor.Admission) error {
+		must(t, db.Events(ctx, "calm", func(ev planner.Event, _ *executor.Admission) error {
 			read = append(read, ev)
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if !reflect.DeepEqual(read, events) {
 			t.Errorf("%d events are read as %d others", len(events), len(read))
 		}
 		a, err := db.Admission(ctx, "calm", 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		w := a.Submission.Workflow
 		if len(w.Tasks) != 5 || len(w.Files) != 5 || len(a.Files) != 5 || len(a.Tasks) != 5 {
 			t.Fatalf("workflow 1 has %d tasks and %d files", len(w.Tasks), len(w.Files))
@@ -125,9 +113,7 @@ func TestAWorkflowThatGrewIsLoggedWhole(t *testing.T) {
 			}
 		}
 		rest, ids, err := db.Rest(ctx, "calm", 1, []planner.TaskID{10, 13})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if w := rest.Workflow; !slices.Equal(ids, []planner.TaskID{10, 13}) || len(w.Tasks) != 2 ||
 			len(w.Tasks[0].Parents) != 0 || !slices.Equal(w.Tasks[1].Parents, []int32{0}) || len(w.Files) != 3 {
 			t.Errorf("of workflow 1 tasks %v are left: %+v", ids, w)

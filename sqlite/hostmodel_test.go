@@ -15,9 +15,7 @@ func TestHostModelsAreKeptAndFoundDamaged(t *testing.T) {
 	for _, runtime := range []string{"docker", "other", "docker"} {
 		m := &sqlite.HostModel{Runtime: runtime, Host: "h", Kernel: "6.1", Engine: "27.1", Cores: 4, Gantry: "v1",
 			Created: at, Busy: 0.25, Model: []byte(`{"a":1}`)}
-		if err := db.KeepHostModel(ctx, m); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.KeepHostModel(ctx, m))
 	}
 	found, err := db.HostModels(ctx, "docker")
 	if err != nil || len(found) != 2 || found[0].ID != 3 || found[1].ID != 1 || !found[0].Created.Equal(at) ||

@@ -33,9 +33,7 @@ func TestModelsAreKeptWithTheirProvenance(t *testing.T) {
 	}
 	text := func(m *sqlite.TrainedModel) string {
 		b, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(b)
 	}
 	for _, name := range []string{"", "m", "m@2"} {

@@ -40,9 +40,7 @@ func TestTheLogTellsSuspensionsAndWhatTheyLost(t *testing.T) {
 			if err == nil {
 				l.Run, err = db.OpenRun(t.Context(), "r")
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
 		a := l.Start(0, first, 1, 0, 10*time.Second)
 		b := l.Start(0, first+1, 1, 0, 10*time.Second)
@@ -75,23 +73,21 @@ func TestTheLogTellsSuspensionsAndWhatTheyLost(t *testing.T) {
 		exitKept(l, 18*s, c, planner.OK, 9*time.Second, 0)
 
 		var got []string
-		if err := sqlite.EachRow(t.Context(), db, func(r *struct {
+		must(t, sqlite.EachRow(t.Context(), db, func(r *struct {
 			Task, How                               string
 			Ordered, Since, Until, Away, Kept, Lost float64
 		}) error {
 			got = append(got, fmt.Sprint(r.Task, " ", r.How, " ", r.Ordered, r.Since, r.Until, r.Away, r.Kept, r.Lost))
 			return nil
 		}, "SELECT task, how, ordered_s, since_s, until_s, away_s, coalesce(kept, -1), lost_s FROM v_suspensions "+
-			"ORDER BY ordered_s, attempt"); err != nil {
-			t.Fatal(err)
-		}
+			"ORDER BY ordered_s, attempt"))
 		want := []string{"a_0 freeze 2 2 5 3 -1 0", "b_1 checkpoint 2 2 3.5 1.5 0.25 0",
 			"c_2 restart 2 2 4.5 2.5 -1 1.5", "b_1 checkpoint 6 6 7.5 1.5 0.75 0"}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("reopened %v: got  %q\nwant %q", reopen, got, want)
 		}
 		got = nil
-		if err := sqlite.EachRow(t.Context(), db, func(r *struct {
+		must(t, sqlite.EachRow(t.Context(), db, func(r *struct {
 			Task                     string
 			Try                      int
 			Done, Before, Kept, Lost float64
@@ -99,18 +95,14 @@ func TestTheLogTellsSuspensionsAndWhatTheyLost(t *testing.T) {
 			got = append(got, fmt.Sprint(r.Task, " ", r.Try, " ", r.Done, r.Before, r.Kept, r.Lost))
 			return nil
 		}, "SELECT task, try, coalesce(done, 0), coalesce(before_ns, 0) / 1e9, coalesce(kept, 0), lost_ns / 1e9 "+
-			"FROM v_attempts ORDER BY task, try"); err != nil {
-			t.Fatal(err)
-		}
+			"FROM v_attempts ORDER BY task, try"))
 		want = []string{"a_0 1 0 0 0 0", "b_1 1 0 0 0.25 0", "b_1 2 0.25 1.5 0.75 0", "b_1 3 0.75 4 0 4.5",
 			"b_1 4 0 0 0 0", "c_2 1 0 0 0 1.5", "c_2 2 0 0 0 0", "d_3 1 0 0 0 0"}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("reopened %v: got  %q\nwant %q", reopen, got, want)
 		}
 		sum, err := summary.Of(t.Context(), db, "r")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if sum.Lost != sqlite.Span(6*time.Second) ||
 			fmt.Sprint(sum.Preemptions) != fmt.Sprint([]summary.Preemptions{{How: "checkpoint", Count: 2, Tasks: 1,
 				Away: 3e9},
@@ -119,9 +111,7 @@ func TestTheLogTellsSuspensionsAndWhatTheyLost(t *testing.T) {
 			t.Errorf("lost %v, preemptions %+v", time.Duration(sum.Lost), sum.Preemptions)
 		}
 		life, err := db.Task(t.Context(), "r", "b_1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if len(life.Suspensions) != 2 || life.Suspensions[1].Try != 2 || *life.Suspensions[1].Kept != 0.75 ||
 			life.Suspensions[1].Node != "n2" {
 			t.Errorf("suspensions %+v", life.Suspensions)

@@ -19,9 +19,7 @@ func TestNobodyKeepsReadersFromARunningLog(t *testing.T) {
 	db := open(t, path, sqlite.Durable)
 	// Closed last: closing it takes SQLite's locks of this process away.
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	lock := func() error {
 		return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: 0x40000000, Len: 1})
@@ -29,9 +27,7 @@ func TestNobodyKeepsReadersFromARunningLog(t *testing.T) {
 	if err := lock(); !errors.Is(err, unix.EAGAIN) {
 		t.Errorf("the log is open, and its pending byte is locked for writing: %v", err)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Close())
 	if err := lock(); err != nil {
 		t.Errorf("the log is closed, and its pending byte cannot be locked: %v", err)
 	}

@@ -39,9 +39,7 @@ func TestMain(m *testing.M) {
 func open(t testing.TB, path string, mode sqlite.Mode) *sqlite.DB {
 	t.Helper()
 	db, err := sqlite.Open(path, mode)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)
@@ -54,9 +52,7 @@ func open(t testing.TB, path string, mode sqlite.Mode) *sqlite.DB {
 func query[T any](t testing.TB, path, q string, args ...any) T {
 	t.Helper()
 	raw, err := sql.Open("sqlite3", "file:"+path+"?mode=ro")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer raw.Close()
 	var v T
 	if err := raw.QueryRow(q, args...).Scan(&v); err != nil {
@@ -214,22 +210,14 @@ func TestADamagedDefinitionIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), sqlite.FileName)
 	db := open(t, path, sqlite.Bulk)
 	run, err := db.CreateRun(t.Context(), logtest.Info("calm"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	admission := logtest.Admission("w", []string{"a", "b", "a"}, [][]int32{nil, {0}, {0, 1}})
-	if err := run.Append(t.Context(), executor.Batch{Events: []planner.Event{{Seq: 1, Body: &admission.Arrived}},
-		Admissions: []*executor.Admission{admission}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, run.Append(t.Context(), executor.Batch{Events: []planner.Event{{Seq: 1, Body: &admission.Arrived}},
+		Admissions: []*executor.Admission{admission}}))
 	nothing := func(planner.Event, *executor.Admission) error { return nil }
-	if err := run.Replay(t.Context(), nothing); err != nil {
-		t.Fatal(err)
-	}
+	must(t, run.Replay(t.Context(), nothing))
 	raw, err := sql.Open("sqlite3", "file:"+path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer raw.Close()
 	whole := query[[]byte](t, path, "SELECT definition FROM workflows")
 	for cut := range len(whole) {
@@ -378,9 +366,7 @@ func TestARunCanBeReadAsTablesWhileItGoesOn(t *testing.T) {
 	expect(state("b_1"), "ready")
 	b = l.Start(5*logtest.Second, first+1, 2, 1, time.Second)
 	l.Exit(6*logtest.Second, b, planner.ExitCode, 2, "returned 2")
-	if err := l.Finish(context.Background(), sqlite.Failed, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Finish(context.Background(), sqlite.Failed, 1))
 	expect(state("b_1"), "failed")
 	expect(state("b_2"), "skipped")
 	expect(query[float64](t, path, "SELECT makespan_s FROM v_runs"), 6.0)
@@ -483,13 +469,9 @@ func TestSamplesAndWarningsAreKept(t *testing.T) {
 			Missing: planner.CounterIO})
 	}
 	for range 3 {
-		if err := l.Warn("clock-skew", "the clock jumps"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Warn("clock-skew", "the clock jumps"))
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 	if n := query[int](t, path,
 		"SELECT count(*) FROM samples WHERE memory_bytes = 5 AND read_bytes IS NULL"); n != 100 {
 		t.Errorf("%d samples", n)
@@ -523,9 +505,7 @@ func TestAnAppendThatFailsLeavesTheLogAsItWas(t *testing.T) {
 			t.Fatalf("%d events after %s", n, name)
 		}
 	}
-	if err := l.Append(context.Background(), executor.Batch{Events: []planner.Event{exit}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Append(context.Background(), executor.Batch{Events: []planner.Event{exit}}))
 	if s := query[string](t, path, "SELECT state FROM tasks WHERE task = 0"); s != "done" {
 		t.Errorf("task is %s", s)
 	}
@@ -538,29 +518,19 @@ func TestAResumedRunGoesOnWhereTheLogEnds(t *testing.T) {
 	first := l.Arrive(0, "w", []string{"a", "b"}, [][]int32{nil, {0}})
 	a := l.Start(0, first, 1, 0, time.Second)
 	began := logtest.Info("calm").Started.Add(20 * time.Millisecond)
-	if err := l.Began(began); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Finish(context.Background(), sqlite.Interrupted, 130); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Began(began))
+	must(t, l.Finish(context.Background(), sqlite.Interrupted, 130))
 	run, err := db.OpenRun(context.Background(), "calm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := logtest.Info("calm")
 	want.Started = began
 	if !reflect.DeepEqual(run.Info(), want) {
 		t.Errorf("got  %+v\nwant %+v", run.Info(), want)
 	}
-	if err := run.Append(context.Background(), executor.Batch{Events: []planner.Event{
+	must(t, run.Append(context.Background(), executor.Batch{Events: []planner.Event{
 		{Seq: 4, At: 9, Body: &planner.AttemptExited{Attempt: a, Outcome: planner.OK,
-			Usage: planner.Usage{Ended: 9}}}}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := run.Finish(context.Background(), sqlite.Failed, 1); err != nil {
-		t.Fatal(err)
-	}
+			Usage: planner.Usage{Ended: 9}}}}}))
+	must(t, run.Finish(context.Background(), sqlite.Failed, 1))
 	if s := query[string](t, path, "SELECT state || resumes || exit_code FROM runs"); s != "failed11" {
 		t.Errorf("run is %s", s)
 	}
@@ -573,9 +543,7 @@ func TestWhatCannotBeOpenedSaysWhy(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o644))
 		return path
 	}
 	newer := filepath.Join(dir, "newer")
@@ -583,9 +551,7 @@ func TestWhatCannotBeOpenedSaysWhy(t *testing.T) {
 	if err == nil {
 		_, err = raw.Exec("PRAGMA application_id = 0x67616e74; PRAGMA user_version = 99; CREATE TABLE x(y)")
 	}
-	if err := errors.Join(err, raw.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, raw.Close()))
 	for _, c := range []struct {
 		name, path string
 		mode       sqlite.Mode
@@ -643,9 +609,7 @@ func TestAChangeOfPolicyIsLogged(t *testing.T) {
 		l := logtest.New(t, open(t, path, mode), logtest.Info("calm"))
 		l.Arrive(0, "w", []string{"a"}, [][]int32{nil})
 		l.Event(logtest.Second, planner.PolicyChanged{Policy: "cpp"})
-		if err := l.Finish(t.Context(), sqlite.Failed, 1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Finish(t.Context(), sqlite.Failed, 1))
 		if got := query[string](t, path, "SELECT r.policy || ' ' || p.seq || ' ' || p.at_ns || ' ' || p.policy "+
 			"FROM runs r JOIN policies p ON p.run = r.id"); got != "cpp 2 1000000000 cpp" {
 			t.Errorf("mode %d: %s", mode, got)
@@ -659,9 +623,7 @@ func TestAChangeOfPolicyIsLogged(t *testing.T) {
 // A host has a warning once for all runs there.
 func TestWarningsOfAHostAreKnown(t *testing.T) {
 	db, err := sqlite.Open(filepath.Join(t.TempDir(), sqlite.FileName), sqlite.Durable)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	for _, c := range []struct {
 		run, host, message string
@@ -675,14 +637,18 @@ func TestWarningsOfAHostAreKnown(t *testing.T) {
 		if err != nil || known != c.known {
 			t.Errorf("run %s on %s: %q is known: %v (%v)", c.run, c.host, c.message, known, err)
 		}
-		if err := l.Warn("rule", c.message); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Warn("rule", c.message))
 		if again, err := l.Warned(c.message); err != nil || again != c.known {
 			t.Errorf("run %s: its own warning is known: %v (%v)", c.run, again, err)
 		}
-		if err := l.Finish(t.Context(), sqlite.Finished, 0); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Finish(t.Context(), sqlite.Finished, 0))
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

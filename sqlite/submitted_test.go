@@ -17,13 +17,9 @@ func TestASubmissionKeepsEveryByte(t *testing.T) {
 			Outputs: []int32{0}}},
 		Files: []trace.File{{Name: "[\"\xf0\"]"}}}}
 	blob, err := sqlite.EncodeSubmission(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := sqlite.Unpack(blob, sqlite.UnpackedSize(blob))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, err := sqlite.DecodeSubmission(text)
 	if err != nil || !reflect.DeepEqual(got, s) {
 		t.Errorf("%+v, %v\nwas sent as %+v", got, err, s)

@@ -27,9 +27,7 @@ import (
 func diamond(t *testing.T) *sqlite.DB {
 	t.Helper()
 	db, err := sqlite.Open(filepath.Join(t.TempDir(), sqlite.FileName), sqlite.Durable)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { db.Close() })
 	logtest.Diamond(t, db, "calm")
 	return db
@@ -75,22 +73,14 @@ func TestWfFormatIsValidAndTellsWhatHappened(t *testing.T) {
 	}{{"calm", "diamond", 4, 2}, {"half", "odd name/ü", 1, 1}, {"linked", "chain", 3, 2}} {
 		var text bytes.Buffer
 		write, err := export.WfFormat(context.Background(), db, c.run, onDocker)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := write(&text, c.workflow); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, write(&text, c.workflow))
 		t.Run("schema/"+c.run, func(t *testing.T) {
 			schema, err := jsonschema.NewCompiler().Compile(filepath.Join(dataDir(t), "schemas", "wfformat",
 				"wfformat-1.5.json"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text.Bytes()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if err := schema.Validate(value); err != nil {
 				t.Error(err)
 			}
@@ -116,9 +106,7 @@ func TestWfFormatIsValidAndTellsWhatHappened(t *testing.T) {
 				}
 			}
 		}
-		if err := json.Unmarshal(text.Bytes(), &f); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(text.Bytes(), &f))
 		e := f.Workflow.Execution
 		if len(e.Tasks) != c.executed || len(e.Machines) != c.machines {
 			t.Errorf("%s: %d tasks on %d machines", c.run, len(e.Tasks), len(e.Machines))
@@ -155,9 +143,7 @@ func TestTraceHasNextflowsColumnsAndUnits(t *testing.T) {
 	db := diamond(t)
 	rows := func(run string) [][]string {
 		var text strings.Builder
-		if err := export.Nextflow(context.Background(), &text, db, run, onDocker); err != nil {
-			t.Fatal(err)
-		}
+		must(t, export.Nextflow(context.Background(), &text, db, run, onDocker))
 		var rows [][]string
 		for line := range strings.Lines(text.String()) {
 			rows = append(rows, strings.Split(strings.TrimSuffix(line, "\n"), "\t"))
@@ -195,9 +181,7 @@ func TestTraceHasNextflowsColumnsAndUnits(t *testing.T) {
 
 func TestTraceWritesDurationsAsNextflowDoes(t *testing.T) {
 	db, err := sqlite.Open(filepath.Join(t.TempDir(), sqlite.FileName), sqlite.Durable)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	l := logtest.New(t, db, logtest.Info("calm"))
 	want := []string{"999ms", "1s", "1.2s", "59.9s", "1m", "4m 19s", "1h 1s", "1d 2h 3m 4s"}
@@ -210,9 +194,7 @@ func TestTraceWritesDurationsAsNextflowDoes(t *testing.T) {
 		l.Exit(planner.Time(d), l.Start(0, first+planner.TaskID(i), 1, 0, 0), planner.OK, 0, "")
 	}
 	var text strings.Builder
-	if err := export.Nextflow(context.Background(), &text, db, "", onDocker); err != nil {
-		t.Fatal(err)
-	}
+	must(t, export.Nextflow(context.Background(), &text, db, "", onDocker))
 	for i, line := range strings.Split(strings.TrimSpace(text.String()), "\n")[1:] {
 		if got := strings.Split(line, "\t")[7]; got != want[i] {
 			t.Errorf("%v is %q, want %q", spans[i], got, want[i])
@@ -231,13 +213,9 @@ func TestTablesHaveARowForEachAttemptAndForTasksWithout(t *testing.T) {
 		rows int
 	}{{"calm", 5}, {"half", 2}, {"bare", 0}} {
 		var text bytes.Buffer
-		if err := export.CSV.Both(context.Background(), &text, db, c.run); err != nil {
-			t.Fatal(err)
-		}
+		must(t, export.CSV.Both(context.Background(), &text, db, c.run))
 		table, err := csv.NewReader(&text).ReadAll()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if len(table) != c.rows+1 {
 			t.Errorf("%s: %d rows", c.run, len(table)-1)
 		}
@@ -247,13 +225,9 @@ func TestTablesHaveARowForEachAttemptAndForTasksWithout(t *testing.T) {
 func TestTablesHaveTheFilesOfTasks(t *testing.T) {
 	db := diamond(t)
 	var text bytes.Buffer
-	if err := export.CSV.Tasks(t.Context(), &text, db, "calm"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, export.CSV.Tasks(t.Context(), &text, db, "calm"))
 	table, err := csv.NewReader(&text).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, want := range map[string]string{
 		"split_0": `[{"name":"in.dat","size_bytes":1000}] [{"name":"out/0.dat","size_bytes":1000}]`,
 		"join_3": `[{"name":"out/1.dat","size_bytes":2000},{"name":"out/2.dat","size_bytes":3000}] ` +
@@ -267,3 +241,11 @@ func TestTablesHaveTheFilesOfTasks(t *testing.T) {
 
 // onDocker is what the exports depend on of the runtime that the runs of the tests were on.
 var onDocker = &executor.Capabilities{Name: "docker", Programs: true, Attempts: "gantry-%s-a%d"}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

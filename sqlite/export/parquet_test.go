@@ -27,20 +27,12 @@ func TestParquetHasTheColumnsAndValuesOfCSV(t *testing.T) {
 	for name, pair := range map[string][2]export.Writer{"both": {export.CSV.Both, export.Parquet.Both},
 		"tasks": {export.CSV.Tasks, export.Parquet.Tasks}, "attempts": {export.CSV.Attempts, export.Parquet.Attempts}} {
 		var text, packed bytes.Buffer
-		if err := pair[0](context.Background(), &text, db, "calm", "sim"); err != nil {
-			t.Fatal(err)
-		}
-		if err := pair[1](context.Background(), &packed, db, "calm", "sim"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, pair[0](context.Background(), &text, db, "calm", "sim"))
+		must(t, pair[1](context.Background(), &packed, db, "calm", "sim"))
 		table, err := csv.NewReader(&text).ReadAll()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		file, err := parquet.OpenFile(bytes.NewReader(packed.Bytes()), int64(packed.Len()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if run, ok := file.Lookup("gantry.run"); !ok || run != "calm,sim" {
 			t.Errorf("%s: the run is %q", name, run)
 		}

@@ -16,35 +16,29 @@ import (
 // Links and closed files are no reason not to show a directory; pipes and file systems of the kernel's are.
 func TestShown(t *testing.T) {
 	top := t.TempDir()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	for at := top; at != "/" && at != os.TempDir(); at = filepath.Dir(at) {
-		must(os.Chmod(at, 0o755))
+		must(t, os.Chmod(at, 0o755))
 	}
 	u := stage.User{UID: 4711, GID: 4711}
 	if os.Getuid() != 0 {
 		u = stage.User{UID: os.Getuid(), GID: os.Getgid()}
 	}
-	must(os.MkdirAll(filepath.Join(top, "sub", "closed"), 0o755))
-	must(os.WriteFile(filepath.Join(top, "shadow"), nil, 0o000))
-	must(os.Chmod(filepath.Join(top, "sub", "closed"), 0))
+	must(t, os.MkdirAll(filepath.Join(top, "sub", "closed"), 0o755))
+	must(t, os.WriteFile(filepath.Join(top, "shadow"), nil, 0o000))
+	must(t, os.Chmod(filepath.Join(top, "sub", "closed"), 0))
 	for name, to := range map[string]string{"out": "/etc/passwd", "up": "../..", "round": "round", "none": "none/x",
 		"proc": "/proc/self", "device": "/dev/null"} {
-		must(os.Symlink(to, filepath.Join(top, "sub", name)))
+		must(t, os.Symlink(to, filepath.Join(top, "sub", name)))
 	}
 	if err := u.Shown(top); err != nil {
 		t.Error(err)
 	}
-	must(os.MkdirAll(filepath.Join(top, "sub", "dark"), 0o111)) // there may be sockets
+	must(t, os.MkdirAll(filepath.Join(top, "sub", "dark"), 0o111)) // there may be sockets
 	if err := u.Shown(top); err == nil || !strings.Contains(err.Error(), "cannot be listed, and can be opened") {
 		t.Errorf("a directory that can be entered alone: %v", err)
 	}
-	must(os.Remove(filepath.Join(top, "sub", "dark")))
-	must(syscall.Mkfifo(filepath.Join(top, "sub", "pipe"), 0o666))
+	must(t, os.Remove(filepath.Join(top, "sub", "dark")))
+	must(t, syscall.Mkfifo(filepath.Join(top, "sub", "pipe"), 0o666))
 	for path, says := range map[string]string{
 		top:                               "pipe\": not a regular file",
 		"/":                               "/dev",
@@ -62,30 +56,23 @@ func TestShown(t *testing.T) {
 
 func TestDirectory(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	must := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	must(t, err)
 	for at := top; at != "/" && at != os.TempDir(); at = filepath.Dir(at) {
-		must(os.Chmod(at, 0o755))
+		must(t, os.Chmod(at, 0o755))
 	}
 	make := func(name string, mode os.FileMode, uid int) string {
 		path := filepath.Join(top, name)
-		must(os.MkdirAll(path, 0o755))
-		must(os.Chmod(path, mode))
+		must(t, os.MkdirAll(path, 0o755))
+		must(t, os.Chmod(path, mode))
 		if os.Getuid() == 0 {
-			must(os.Chown(path, uid, uid))
+			must(t, os.Chown(path, uid, uid))
 		}
 		return path
 	}
 	own := make("own", 0o700, 4711)
-	must(os.Symlink(own, filepath.Join(top, "link")))
-	must(os.Symlink(top, filepath.Join(top, "up")))
-	must(os.WriteFile(filepath.Join(top, "file"), nil, 0o644))
+	must(t, os.Symlink(own, filepath.Join(top, "link")))
+	must(t, os.Symlink(top, filepath.Join(top, "up")))
+	must(t, os.WriteFile(filepath.Join(top, "file"), nil, 0o644))
 	u := stage.User{UID: 4711, GID: 4711}
 	if os.Getuid() != 0 {
 		u = stage.User{UID: os.Getuid(), GID: os.Getgid()}
@@ -125,7 +112,7 @@ func TestDirectory(t *testing.T) {
 	for _, path := range []string{make("other", 0o755, 4712), make("readonly", 0o500, 4711),
 		make("closed/in", 0o777, 4711)} {
 		if filepath.Base(path) == "in" {
-			must(os.Chmod(filepath.Dir(path), 0o700))
+			must(t, os.Chmod(filepath.Dir(path), 0o700))
 		}
 		if _, err := u.Directory(path, true); err == nil {
 			t.Errorf("%s may be written to", path)
@@ -136,26 +123,18 @@ func TestDirectory(t *testing.T) {
 // A job may put a link at a path that the run shows to all containers: the next one does not see where it leads.
 func TestAMountLeadsWhereItLed(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	area, err := stage.Open(filepath.Join(top, "run"), &planner.Platform{}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ref, w := filepath.Join(top, "ref"), &executor.WorkflowSpec{Name: "w"}
 	m := executor.Mount{From: ref, To: "/ref"}
 	for range 2 { // another directory at the same path is welcome
-		if err := errors.Join(os.RemoveAll(ref), os.Mkdir(ref, 0o755)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.RemoveAll(ref), os.Mkdir(ref, 0o755)))
 		if _, err := area.Mounted(w, m); err != nil {
 			t.Error(err)
 		}
 	}
-	if err := errors.Join(os.Remove(ref), os.Symlink("/etc", ref)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Remove(ref), os.Symlink("/etc", ref)))
 	if _, err := area.Mounted(w, m); err == nil || !strings.Contains(err.Error(), "leads to") {
 		t.Errorf("a link to /etc is shown: %v", err)
 	}

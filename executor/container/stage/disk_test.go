@@ -18,13 +18,9 @@ func TestDiskUseHasBounds(t *testing.T) {
 		err         error
 	}{{100, 9, nil}, {200, 9, stage.ErrTooMany}, {1, 20, stage.ErrTooMany}} {
 		dir := t.TempDir()
-		if err := os.MkdirAll(dir+strings.Repeat("/a", c.deep), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(dir+strings.Repeat("/a", c.deep), 0o755))
 		for i := range c.files {
-			if err := os.WriteFile(filepath.Join(dir, "b"+strconv.Itoa(i)), make([]byte, 4096), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, "b"+strconv.Itoa(i)), make([]byte, 4096), 0o644))
 		}
 		bytes, err := stage.DiskUse(c.deep+10, dir)
 		if !errors.Is(err, c.err) || c.files < 10 && bytes < int64(c.files)*4096 {

@@ -17,15 +17,11 @@ func TestTheLastLinesAreOfAFileInTheDirectory(t *testing.T) {
 	dir := t.TempDir()
 	secret := filepath.Join(t.TempDir(), "secret")
 	for path, text := range map[string]string{secret: "secret\n", filepath.Join(dir, "out"): "a\nb\tb\x1b\nc\n\n"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	err := errors.Join(os.Symlink(secret, filepath.Join(dir, "link")),
 		syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, want := range map[string]string{"out": "b\tb\x1b\nc", "link": "", "pipe": "", "none": ""} {
 		text, err := stage.Last(dir, name, 2)
 		if text != want || (err == nil) != (name == "out") {
@@ -51,9 +47,7 @@ func TestSecretsAreMaskedBeforeAnythingIsCut(t *testing.T) {
 		{strings.Repeat("x", 100) + secret + strings.Repeat("y", 64<<10-len("cret")) + "\nlast", "last"},
 		{strings.Repeat("x", 100) + secret + strings.Repeat("y", 64<<10-len("cret")), ""},
 	} {
-		if err := os.WriteFile(filepath.Join(dir, "out"), []byte(c.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, "out"), []byte(c.text), 0o600))
 		if text := stage.Tail(dir, "out", 5, mask); text != c.want {
 			t.Errorf("%.20q is %q, want %q", c.text, text, c.want)
 		}
@@ -68,9 +62,7 @@ func TestRightsOfAUserHaveNoCapabilities(t *testing.T) {
 	const none = "CapEff:\t0000000000000000"
 	look := func() string {
 		text, err := os.ReadFile("/proc/thread-self/status")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(text)
 	}
 	u := stage.User{UID: 12345, GID: 12345, Groups: []int{}}

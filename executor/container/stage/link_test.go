@@ -41,9 +41,7 @@ func reads(s *stage.Area, w *executor.WorkflowSpec, path string) (text string, e
 // opened lets all users pass the directories above one.
 func opened(t *testing.T, dir string) {
 	for ; dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(dir, 0o755))
 	}
 }
 
@@ -61,9 +59,7 @@ func TestOnlyDirectoriesOfATaskAreListed(t *testing.T) {
 	err := errors.Join(os.MkdirAll(filepath.Join(work, "own", "file"), 0o755), os.MkdirAll(node+"/in/file", 0o755),
 		os.MkdirAll(host+"/file", 0o755), os.Symlink(node+"/in", work+"/in"), os.Symlink(host, work+"/out"),
 		os.Symlink(host, node+"/out"), os.Symlink("../host", work+"/up"), syscall.Mkfifo(work+"/pipe", 0o600))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for path, want := range map[string]int{work + "/own": 1, work + "/in": 1, node + "/in": 1, work: 5, host: 0,
 		work + "/out": 0, node + "/out": 0, work + "/up": 0, work + "/../host": 0, "/": 0, "/etc": 0,
 		work + "/own/../../host": 0} {
@@ -86,9 +82,7 @@ func TestInputsCanBeExecutedWhateverTheirModes(t *testing.T) {
 	for _, mode := range []fs.FileMode{0o600, 0o640, 0o700, 0o710, 0o500} {
 		name := fmt.Sprintf("f%o", mode)
 		put(t, outside, name)
-		if err := os.Chmod(filepath.Join(outside, name), mode); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(filepath.Join(outside, name), mode))
 	}
 	l := &executor.Launch{Try: 1, Spec: &executor.TaskSpec{Workflow: flow, Name: "t", Command: []string{"x"},
 		Inputs: []*executor.FileSpec{in}}}
@@ -137,9 +131,7 @@ func TestOutputsAreReadableWhateverTheirModes(t *testing.T) {
 						}
 					}
 				}
-				if err := os.Chmod(work, 0); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Chmod(work, 0))
 			})
 			if missing, err := s.Publish(l, filepath.Join(dir, "note")); missing != "" || err != nil {
 				t.Fatal(missing, err)
@@ -170,16 +162,11 @@ func TestFilesWithOtherNamesKeepTheirModes(t *testing.T) {
 	s, dir := area(t, 0)
 	own := filepath.Join(dir, "own")
 	put(t, dir, "own")
-	if err := os.Chmod(own, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(own, 0o600))
 	l := &executor.Launch{Try: 1, Spec: &executor.TaskSpec{Workflow: flow, Name: "t", Command: []string{"x"},
 		Outputs: []*executor.FileSpec{output("out"), output("d")}}}
 	works(t, s, l, func(work string) {
-		if err := errors.Join(os.Link(own, work+"/out"), os.Mkdir(work+"/d", 0o700),
-			os.Link(own, work+"/d/x")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.Link(own, work+"/out"), os.Mkdir(work+"/d", 0o700), os.Link(own, work+"/d/x")))
 	})
 	if missing, err := s.Publish(l, filepath.Join(dir, "note")); missing != "" || err != nil {
 		t.Fatal(missing, err)
@@ -199,9 +186,7 @@ func TestFilesWithOtherNamesKeepTheirModes(t *testing.T) {
 func link(t *testing.T, work string, links ...string) {
 	t.Helper()
 	for i := 0; i < len(links); i += 2 {
-		if err := os.Symlink(links[i+1], filepath.Join(work, links[i])); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(links[i+1], filepath.Join(work, links[i])))
 	}
 }
 
@@ -300,9 +285,7 @@ func TestLinksInDirectories(t *testing.T) {
 		for name, to := range links {
 			link(t, work+"/out", name, to)
 		}
-		if err := os.Remove(work + "/out/v1/all"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(work+"/out/v1/all"))
 		link(t, work, "out/v1/all", work+"/out/x2")
 	})
 	if missing, err := s.Publish(l, filepath.Join(dir, "note")); missing != "" || err != nil {
@@ -343,15 +326,11 @@ func TestLinksThatAreRefused(t *testing.T) {
 				Outputs: []*executor.FileSpec{output(c.output)}}}
 			works(t, s, l, func(work string) {
 				put(t, work, "file", "d/in")
-				if err := os.RemoveAll(filepath.Join(work, "at")); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.RemoveAll(filepath.Join(work, "at")))
 				link(t, work, c.links...)
 			})
 			missing, err := s.Publish(l, filepath.Join(dir, "note"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, says := range c.says {
 				if !strings.Contains(missing, says) {
 					t.Errorf("%q does not say %s", missing, says)

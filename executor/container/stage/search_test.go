@@ -21,12 +21,8 @@ const abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
 func place(t *testing.T, path, text string) string {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }
 
@@ -45,13 +41,9 @@ func submission(dir string, f trace.File, inputs ...string) *executor.Submission
 func locate(t *testing.T, s *executor.Submission, who stage.User) (executor.Source, []stage.Missing) {
 	t.Helper()
 	files, err := new(executor.Admitter).Outside(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	found, missing, err := (&stage.Search{User: who}).Locate(t.Context(), s, files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return found[0], missing
 }
 
@@ -85,14 +77,10 @@ func TestLocateTriesPlacesInOrder(t *testing.T) {
 
 func TestLocateSaysWhereItLookedAndWhy(t *testing.T) {
 	dir := t.TempDir()
-	if err := unix.Mkfifo(filepath.Join(dir, "pipe"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mkfifo(filepath.Join(dir, "pipe"), 0o644))
 	wrong := place(t, filepath.Join(dir, "wrong"), "abd")
 	link := filepath.Join(dir, "link")
-	if err := os.Symlink("/proc/self/environ", link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("/proc/self/environ", link))
 	file := trace.File{Name: "f", Origin: &trace.Origin{SHA256: abc, Locations: []string{filepath.Join(dir, "none"),
 		dir, filepath.Join(dir, "pipe"), link, "/dev/null", "/sys/kernel/profiling", wrong}}}
 	got, missing := locate(t, submission(dir, file), me())
@@ -114,13 +102,9 @@ func TestLocateFindsManyFilesAsSingleOnes(t *testing.T) {
 	place(t, filepath.Join(dir, "b", "x"), "12")
 	place(t, filepath.Join(dir, "b", "y"), "123")
 	for link, to := range map[string]string{"a/in": "x", "a/out": "../b/y", "b/null": "/dev/null", "c": "b"} {
-		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(to, filepath.Join(dir, link)))
 	}
-	if err := unix.Mkfifo(filepath.Join(dir, "a", "pipe"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mkfifo(filepath.Join(dir, "a", "pipe"), 0o644))
 	names := strings.Fields("a/x a/in a/out a/pipe a/none b/x a/x b/null b/y c/y /dev/null c/x a/x none/x b/x")
 	s := submission(dir, trace.File{}, dir)
 	s.Workflow.Files = nil
@@ -141,9 +125,7 @@ func TestLocateFindsManyFilesAsSingleOnes(t *testing.T) {
 		t.Fatalf("%v, %v", files, err)
 	}
 	found, missing, err := (&stage.Search{User: me()}).Locate(t.Context(), s, files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var sizes []int64
 	for _, f := range found {
 		sizes = append(sizes, f.Size)
@@ -160,9 +142,7 @@ func TestOpenHasTheRightsOfTheUser(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for _, d := range []string{dir, filepath.Dir(dir)} { // both are the test's own
-		if err := os.Chmod(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(d, 0o755))
 	}
 	nobody := stage.User{UID: 65534, GID: 65534}
 	secret, open := place(t, filepath.Join(dir, "secret"), "s"), place(t, filepath.Join(dir, "open"), "o")
@@ -171,9 +151,7 @@ func TestOpenHasTheRightsOfTheUser(t *testing.T) {
 	link := filepath.Join(dir, "link")
 	for _, err := range []error{os.Chmod(secret, 0o600), os.Chmod(filepath.Dir(hidden), 0o700), os.Chmod(theirs, 0o400),
 		os.Chown(theirs, nobody.UID, nobody.GID), os.Symlink(secret, link)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	for path, may := range map[string]bool{secret: false, open: true, hidden: false, theirs: true, link: false} {
 		f, err := nobody.Open(path)

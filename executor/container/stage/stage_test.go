@@ -27,9 +27,7 @@ func area(t *testing.T, rate unit.BytesPerSecond) (*stage.Area, string) {
 		Groups:    []string{"a", "b"},
 		Bandwidth: [][]unit.BytesPerSecond{{0, rate}, {rate, 0}}, Latency: [][]int64{{0, 0}, {0, 0}}}
 	s, err := stage.Open(dir, p, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s, dir
 }
 
@@ -39,12 +37,8 @@ func TestCopiesDoNotCollideWhateverTheNames(t *testing.T) {
 	names := []string{"foo", ".gantry-partial-foo", "1", "foo.part", "partial/1"}
 	for _, name := range names {
 		at := filepath.Join(s.NodeDir(0, flow), name)
-		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(at, []byte(name+string(make([]byte, 100_000))), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(at), 0o755))
+		must(t, os.WriteFile(at, []byte(name+string(make([]byte, 100_000))), 0o644))
 	}
 	var wg sync.WaitGroup
 	for i, name := range names {
@@ -68,9 +62,7 @@ func TestCopiesDoNotCollideWhateverTheNames(t *testing.T) {
 
 func TestWhatWasNotCompletedGoes(t *testing.T) {
 	_, dir := area(t, 0)
-	if err := os.WriteFile(filepath.Join(dir, "partial", "7"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "partial", "7"), nil, 0o644))
 	p := &planner.Platform{Nodes: []planner.Node{{Name: "n0"}}, Groups: []string{""},
 		Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}
 	if _, err := stage.Open(dir, p, 1); err != nil {
@@ -96,18 +88,12 @@ func TestPublishingIsRepeatable(t *testing.T) {
 			at := filepath.Join(work, f.Name)
 			if i < moved { // by a gantry that was killed then
 				at = filepath.Join(s.NodeDir(0, flow), f.Name)
-				if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.MkdirAll(filepath.Dir(at), 0o755))
 			}
-			if err := os.WriteFile(at, []byte(f.Name), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(at, []byte(f.Name), 0o644))
 		}
 		if moved > 0 {
-			if err := os.WriteFile(filepath.Join(dir, "note"), nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, "note"), nil, 0o644))
 		}
 		for range 2 {
 			if missing, err := s.Publish(l, filepath.Join(dir, "note")); missing != "" || err != nil {
@@ -126,30 +112,22 @@ func TestPublishingIsRepeatable(t *testing.T) {
 // sparse writes a file of that size with data in the given places, and holes elsewhere.
 func sparse(t *testing.T, path string, size int64, data map[int64]string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	for at, text := range data {
 		if _, err := f.WriteAt([]byte(text), at); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := f.Truncate(size); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Truncate(size))
 }
 
 func onDisk(t *testing.T, path string) int64 {
 	t.Helper()
 	st, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return st.Sys().(*syscall.Stat_t).Blocks * 512
 }
 
@@ -178,9 +156,7 @@ func TestSparseFilesStaySparse(t *testing.T) {
 				t.Errorf("the copy takes %d bytes on disk, the file %d", onDisk(t, to), onDisk(t, from))
 			}
 			f, err := os.Open(to)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer f.Close()
 			for at, text := range data {
 				got := make([]byte, len(text))
@@ -232,17 +208,21 @@ func TestScratchDropsEarlierTries(t *testing.T) {
 		dir := s.WorkDir(spec, try)
 		for _, name := range []string{"out", "temporary/x", "state/c", ".command.out", ".command.globs/x/y"} {
 			at := filepath.Join(dir, name)
-			if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(at, []byte("x"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.MkdirAll(filepath.Dir(at), 0o755))
+			must(t, os.WriteFile(at, []byte("x"), 0o644))
 		}
 	}
 	for try, want := range map[int32]int{1: 2, 2: 2, 3: 5} {
 		if left, err := stage.Files(s.WorkDir(spec, try)); err != nil || len(left) != want {
 			t.Errorf("try %d: left are %v, %v", try, left, err)
 		}
+	}
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -29,9 +29,7 @@ func put(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		at := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o777), os.WriteFile(at, []byte(name), 0o666)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.MkdirAll(filepath.Dir(at), 0o777), os.WriteFile(at, []byte(name), 0o666)))
 	}
 }
 
@@ -51,9 +49,7 @@ func TestOutputsUnknownBeforehand(t *testing.T) {
 	works(t, s, l, func(work string) {
 		put(t, work, "whole/a", "whole/sub/b", "parts/1.txt", "parts/2.txt", "parts/caf\xe9.txt", "parts/.hidden.txt",
 			"parts/other", "parts/deep.txt/3", "not.txt")
-		if err := os.Mkdir(filepath.Join(work, "whole/empty"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(filepath.Join(work, "whole/empty"), 0o700))
 	})
 	for range 2 { // once more, as after a crash
 		if missing, err := s.Publish(l, filepath.Join(dir, "note")); missing != "" || err != nil {
@@ -121,9 +117,7 @@ func TestOutputsThatCannotBePublished(t *testing.T) {
 				Inputs: []*executor.FileSpec{in}, Outputs: []*executor.FileSpec{c.output, {Name: "fine", Final: true}}}}
 			works(t, s, l, func(work string) {
 				put(t, work, "fine")
-				if err := c.program(work); err != nil {
-					t.Fatal(err)
-				}
+				must(t, c.program(work))
 			})
 			missing, err := s.Publish(l, filepath.Join(dir, "note"))
 			if err != nil || !strings.Contains(missing, c.says) || !strings.Contains(missing, c.output.Name) {
@@ -141,9 +135,7 @@ func TestADirectoryFromOutside(t *testing.T) {
 	s, _ := area(t, 0)
 	from := filepath.Join(t.TempDir(), "db")
 	put(t, from, "nt.idx", "sub/tool")
-	if err := errors.Join(os.Chmod(from+"/sub/tool", 0o755), os.Symlink("nt.idx", from+"/alias")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Chmod(from+"/sub/tool", 0o755), os.Symlink("nt.idx", from+"/alias")))
 	f := &executor.FileSpec{ID: planner.FileID(4), Name: "data/db", External: from}
 	l := &executor.Launch{Try: 1, Node: 1, Spec: &executor.TaskSpec{Workflow: flow, Name: "t", Command: []string{"x"},
 		Inputs: []*executor.FileSpec{f}}}
@@ -155,9 +147,7 @@ func TestADirectoryFromOutside(t *testing.T) {
 			t.Errorf("%v, %v", st, err)
 		}
 	})
-	if err := os.Symlink("/etc/passwd", from+"/leaves"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("/etc/passwd", from+"/leaves"))
 	s, _ = area(t, 0)
 	if _, err := s.Stage(t.Context(), l, nil); err == nil || !strings.Contains(err.Error(), "leaves") {
 		t.Errorf("a link that leaves the directory: %v", err)
@@ -172,12 +162,10 @@ func TestAdoptedDirectoriesBelongToTheCaller(t *testing.T) {
 	s, _ := area(t, 0)
 	s.Owner = stage.Owner{UID: 12345, GID: 12345}
 	f := &executor.FileSpec{Name: "d", Produced: true, Final: true}
-	if err := s.Adopt(flow, f, 0, func(tmp string) error {
+	must(t, s.Adopt(flow, f, 0, func(tmp string) error {
 		return errors.Join(os.MkdirAll(filepath.Join(tmp, "a", "b"), 0o755),
 			os.WriteFile(filepath.Join(tmp, "a", "b", "c"), nil, 0o644))
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	at := s.Path(0, flow, f)
 	for _, dir := range []string{at, strings.Replace(filepath.Dir(at), "nodes/n0", "results", 1)} {
 		if err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
@@ -230,9 +218,7 @@ func TestPublishingContinuesAfterAKill(t *testing.T) {
 					t.Errorf("results %v, %v", got, err)
 				}
 				if undo != nil {
-					if err := undo(s, l, results); err != nil {
-						t.Fatal(err)
-					}
+					must(t, undo(s, l, results))
 				}
 				undo = nil
 			}

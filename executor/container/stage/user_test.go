@@ -22,9 +22,7 @@ func TestDirectoriesOfAnotherUserStayTheirs(t *testing.T) {
 		mine := &executor.WorkflowSpec{Name: "mine", By: &executor.User{UID: 12345, GID: 12345}}
 		theirs := filepath.Join(dir, filepath.FromSlash(name), "mine")
 		for _, err := range []error{os.Mkdir(theirs, 0o700), os.Lchown(theirs, 23456, 23456)} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
 		if err := s.As(mine, func() error { return nil }); err == nil || !strings.Contains(err.Error(), theirs) {
 			t.Errorf("%s: %v", name, err)
@@ -45,18 +43,12 @@ func TestDirectoriesOfTheRunBeforeAreTaken(t *testing.T) {
 	mine := &executor.WorkflowSpec{Name: "mine", By: &executor.User{UID: 12345, GID: 12345}}
 	as := func(s *stage.Area) {
 		file := filepath.Join(s.NodeDir(0, mine), "f")
-		if err := s.As(mine, func() error { return os.WriteFile(file, nil, 0o600) }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.As(mine, func() error { return os.WriteFile(file, nil, 0o600) }))
 	}
 	as(s)
-	if err := os.Lchown(filepath.Join(dir, "results", "mine"), 0, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Lchown(filepath.Join(dir, "results", "mine"), 0, 0))
 	again, err := stage.Open(dir, &planner.Platform{Nodes: []planner.Node{{Name: "n0"}, {ID: 1, Name: "n1"}}}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	as(again)
 }
 

@@ -51,23 +51,17 @@ func read(t *testing.T, text string) *scenario.Experiment {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"w.yaml": workload, "v.yaml": workload,
 		"c.yaml": "nodes: [{name: n, count: 10}]\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	x, err := scenario.ReadExperiment(strings.NewReader(text), filepath.Join(dir, "x.yaml"), false, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return x
 }
 
 func create(t *testing.T, path string) *results.DB {
 	t.Helper()
 	db, err := results.Create(path, results.Info{Name: "small", Settings: settings})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { db.Close() })
 	return db
 }
@@ -80,9 +74,7 @@ func run(t *testing.T, x *scenario.Experiment, path string) experiment.Progress 
 	defer db.Close()
 	var last experiment.Progress
 	r := experiment.Runner{File: x, Store: db, Jobs: 2, Report: func(p experiment.Progress) { last = p }}
-	if err := r.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Run(t.Context()))
 	return last
 }
 
@@ -137,9 +129,7 @@ func TestResultsCanBeQueried(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.sqlite")
 	run(t, read(t, text), path)
 	db, err := sql.Open("sqlite3", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	var n int
 	var rho, mean float64
@@ -176,13 +166,9 @@ func TestOneFileHasOneExperimentAndOneWriter(t *testing.T) {
 func TestFilesThatAreNoResults(t *testing.T) {
 	dir := t.TempDir()
 	text, other := filepath.Join(dir, "text"), filepath.Join(dir, "other.sqlite")
-	if err := os.WriteFile(text, []byte(strings.Repeat("this is no database\n", 100)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(text, []byte(strings.Repeat("this is no database\n", 100)), 0o644))
 	db, err := sql.Open("sqlite3", other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	if _, err := db.Exec("CREATE TABLE t (x)"); err != nil {
 		t.Fatal(err)
@@ -224,9 +210,7 @@ func TestTablesAndFigures(t *testing.T) {
 		}
 	}
 	against, err := report.Tables(all, []string{"slowdown_mean"}, "cpp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, table := range against {
 		zero, other := table.Rows[0].Values["slowdown_mean"], table.Rows[1].Values["slowdown_mean"]
 		difference := tables[i].Rows[1].Values["slowdown_mean"].Mean - tables[i].Rows[0].Values["slowdown_mean"].Mean
@@ -242,9 +226,7 @@ func TestTablesAndFigures(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "figures")
 	files, err := report.Figures(load(t, path), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	kinds := map[string]int{}
 	for _, f := range files {
 		check(t, f)
@@ -270,9 +252,7 @@ func TestTablesAndFigures(t *testing.T) {
 func labelsAreLevel(t *testing.T, path string, labels ...string) {
 	t.Helper()
 	svg, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	heights := map[string]int{}
 	text := regexp.MustCompile(`<text x="[0-9.]+" y="([-0-9.]+)"[^>]*>([^<]*)<`)
 	for _, m := range text.FindAllStringSubmatch(string(svg), -1) {
@@ -297,17 +277,13 @@ func TestChosenFigures(t *testing.T) {
 	draw := func(of report.Choice) map[string][][]string {
 		t.Helper()
 		files, err := report.Chosen("mine", all, of, filepath.Join(t.TempDir(), "new"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		data := map[string][][]string{}
 		for _, f := range files {
 			check(t, f)
 			if name, is := strings.CutSuffix(filepath.Base(f), ".csv"); is {
 				text, err := os.ReadFile(f)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if data[name], err = csv.NewReader(strings.NewReader(string(text))).ReadAll(); err != nil {
 					t.Fatal(err)
 				}
@@ -325,9 +301,7 @@ func TestChosenFigures(t *testing.T) {
 		t.Errorf("%d figures, %v", len(data), rows)
 	}
 	tables, err := report.Tables(all, []string{"slowdown_mean"}, "fdws")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	differences := draw(report.Choice{Metrics: []string{"slowdown_mean"}, X: "policy", Against: "fdws"})
 	if len(differences) != len(tables) {
 		t.Errorf("%d figures of %d tables", len(differences), len(tables))
@@ -364,9 +338,7 @@ factors:
   policy: cpp
 `), path)
 	files, err := report.Figures(load(t, path), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, want := range []string{"small-span-workload.tasks-30.png", "small-deviation-workload.tasks-40.svg",
 		"small-mean-response-tasks.svg",
 		"small-mean-slowdown-tasks.png"} {
@@ -380,9 +352,7 @@ factors:
 func legendsHideNothing(t *testing.T, path string, names ...string) {
 	t.Helper()
 	svg, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	labels, legend := 0.0, math.Inf(1)
 	found := 0
 	for _, m := range regexp.MustCompile(`<text x="([0-9.]+)"[^>]*>([^<]*)<`).FindAllStringSubmatch(string(svg), -1) {
@@ -405,9 +375,7 @@ func legendsHideNothing(t *testing.T, path string, names ...string) {
 func check(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	switch filepath.Ext(path) {
 	case ".png":
@@ -480,24 +448,16 @@ func TestIntervalsAreInTheFile(t *testing.T) {
 	run(t, x, path)
 	all := load(t, path).Cells
 	raw, err := sql.Open("sqlite3", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer raw.Close()
 	db := create(t, path)
-	if err := (&experiment.Runner{File: x, Store: db}).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Summarise(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, (&experiment.Runner{File: x, Store: db}).Run(t.Context()))
+	must(t, db.Summarise(t.Context()))
 	want := metrics.Confidence(all[0].Sample("slowdown_mean"))
 	var runs int
 	var mean, half float64
-	if err := raw.QueryRow("SELECT runs, mean, half_95 FROM v_intervals WHERE utilisation = 0.8 AND metric = "+
-		"'slowdown_mean'").Scan(&runs, &mean, &half); err != nil {
-		t.Fatal(err)
-	}
+	must(t, raw.QueryRow("SELECT runs, mean, half_95 FROM v_intervals WHERE utilisation = 0.8 AND metric = "+
+		"'slowdown_mean'").Scan(&runs, &mean, &half))
 	if runs != 3 || want.N != 3 || math.Abs(mean-want.Mean) > 1e-12 || math.Abs(half-want.Half) > 1e-12 {
 		t.Errorf("%d runs, %v ±%v; want %+v", runs, mean, half, want)
 	}
@@ -510,31 +470,23 @@ func TestIntervalsAreInTheFile(t *testing.T) {
 // FORMAT.md documents each table, view and column, which columns may be NULL, and a query that runs.
 func TestFormatDocumentsResults(t *testing.T) {
 	format, err := os.ReadFile("../../FORMAT.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, page, _ := strings.Cut(string(format), "# Results of experiments")
 	path := filepath.Join(t.TempDir(), "r.sqlite")
 	run(t, read(t, strings.NewReplacer("fdws", "heft", `, "random2:2", "random2:9"`, "", "0.7, ", "").Replace(text)),
 		path)
 	db, err := sql.Open("sqlite3", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	rows, err := db.Query(`SELECT m.type, m.name, c.name, m.type = 'table' AND c."notnull" = 0 AND c.pk = 0
 		FROM sqlite_schema m, pragma_table_xinfo(m.name) c WHERE m.type IN ('table', 'view') ORDER BY m.name`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer rows.Close()
 	columns := 0
 	for rows.Next() {
 		var kind, table, column string
 		var null bool
-		if err := rows.Scan(&kind, &table, &column, &null); err != nil {
-			t.Fatal(err)
-		}
+		must(t, rows.Scan(&kind, &table, &column, &null))
 		columns++
 		begin, end := "\n**"+table+"**", "\n\n"
 		if kind == "view" {
@@ -566,8 +518,14 @@ func TestFormatDocumentsResults(t *testing.T) {
 func load(t *testing.T, path string) *results.Set {
 	t.Helper()
 	set, err := results.Load(t.Context(), path)
+	must(t, err)
+	return set
+}
+
+// must ends a test at an error that it does not look for.
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return set
 }
