@@ -27,7 +27,7 @@ type Timeline struct {
 	nodes       []timelineNode
 	flows       []timelineFlow
 	bars        []bar
-	held, used  [2][]sqlite.Change // of cores and memory
+	held, used  [2][]change // of cores and memory
 }
 
 type timelineNode struct {
@@ -95,16 +95,7 @@ func ReadTimeline(ctx context.Context, db *sqlite.DB, run string) (*Timeline, er
 	for i := range t.bars {
 		t.bars[i].row += t.nodes[t.bars[i].node].first
 	}
-	for of, to := range map[sqlite.Load]*[]sqlite.Change{sqlite.CoresHeld: &t.held[0], sqlite.MemoryHeld: &t.held[1],
-		sqlite.CoresUsed: &t.used[0], sqlite.MemoryPeaks: &t.used[1]} {
-		if err := db.Changes(ctx, info.Name, of, func(c sqlite.Change) error {
-			*to = append(*to, c)
-			return nil
-		}); err != nil {
-			return nil, err
-		}
-	}
-	return t, nil
+	return t, t.readLoads(ctx, db)
 }
 
 // readBars reads the attempts of a run, and when they were suspended.
@@ -529,7 +520,7 @@ func (p *painter) utilisation(t *Timeline) {
 const bins = 1000
 
 // course sums changes up, to the number from each instant on.
-func course(changes []sqlite.Change, end int64, unit float64) (points []ChartPoint) {
+func course(changes []change, end int64, unit float64) (points []ChartPoint) {
 	sum, last := int64(0), float64(end)/1e9
 	for i, c := range changes {
 		if sum += c.By; i+1 == len(changes) || changes[i+1].At != c.At {

@@ -150,8 +150,8 @@ func TestTimelineOfManyTasksStaysSmall(t *testing.T) {
 		from := int64(i/4) * 4e8
 		x.bars = append(x.bars, bar{task: fmt.Sprint(i), kind: fmt.Sprint("kind", i/1000), row: i % 4, node: i % 4,
 			from: from, started: from, to: from + 4e8, plannedTo: from + 4e8})
-		x.held[0] = append(x.held[0], sqlite.Change{Node: i % 4, At: from, By: 1000},
-			sqlite.Change{Node: i % 4, At: from + 4e8, By: -1000})
+		x.held[0] = append(x.held[0], change{Node: i % 4, At: from, By: 1000},
+			change{Node: i % 4, At: from + 4e8, By: -1000})
 	}
 	for name, text := range drawn(t, x) {
 		if strings.HasSuffix(name, ".svg") && len(text) > 400_000 {
@@ -162,16 +162,16 @@ func TestTimelineOfManyTasksStaysSmall(t *testing.T) {
 
 func TestCourseKeepsSumsOrTheirMeans(t *testing.T) {
 	got := ""
-	for _, p := range course([]sqlite.Change{{At: 0, By: 2000}, {At: 1e9, By: 1000}, {At: 1e9, By: -500},
+	for _, p := range course([]change{{At: 0, By: 2000}, {At: 1e9, By: 1000}, {At: 1e9, By: -500},
 		{At: 3e9, By: -2500}}, 4e9, 1e3) {
 		got += fmt.Sprintf("%g:%g ", p.X, p.Value.Mean)
 	}
 	if want := "0:2 1:2.5 3:0 4:0 "; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	var many []sqlite.Change // on for 1 s, off for 3 s
+	var many []change // on for 1 s, off for 3 s
 	for i := range int64(5000) {
-		many = append(many, sqlite.Change{At: i * 4e9, By: 8000}, sqlite.Change{At: i*4e9 + 1e9, By: -8000})
+		many = append(many, change{At: i * 4e9, By: 8000}, change{At: i*4e9 + 1e9, By: -8000})
 	}
 	points := course(many, 20_000e9, 1e3)
 	for _, p := range points {

@@ -1,30 +1,23 @@
-package sqlite
+package report
 
 import (
 	"context"
-	"slices"
+
+	"gantry/sqlite"
 )
 
-// Load is something that tasks hold or use of a node.
-type Load uint8
-
-const (
-	CoresHeld   Load = iota // millicores; a frozen task holds none
-	MemoryHeld              // bytes
-	CoresUsed               // millicores: means between two samples of an attempt, and from the last one to its end
-	MemoryPeaks             // bytes: the peaks of the attempts that run
-)
-
-// Change is a step of the load of a node.
-type Change struct {
+// change is a step of the load of a node.
+type change struct {
 	Node int
 	At   int64 // nanoseconds since the run began
 	By   int64
 }
 
-// loads are queries of node, instant and change. ?1 is the run.
-var loads = [...]string{
-	CoresHeld: `WITH away AS (
+// loads are queries of node, instant and change of cores and memory, as they are held and as they are used. ?1 is the
+// run. The load of an attempt is added at its beginning and taken away at its end.
+var loads = [2][2]string{{
+	// millicores; a frozen task holds none
+	`WITH away AS (
 			SELECT a.node, s.since_ns, min(coalesce(s.until_ns, k.at_ns), coalesce(a.ended_ns, k.at_ns)) AS until,
 				a.hold_millicores AS held, coalesce(s.until_ns, a.ended_ns) IS NOT NULL AS over
 			FROM clocks k CROSS JOIN suspensions s ON s.run = k.run
@@ -35,11 +28,14 @@ var loads = [...]string{
 			WHERE run = ?1 AND queued_ns IS NOT NULL AND ended_ns IS NOT NULL
 		UNION ALL SELECT node, since_ns, -held FROM away WHERE since_ns < until
 		UNION ALL SELECT node, until, held FROM away WHERE since_ns < until AND over`,
-	MemoryHeld: `SELECT node, queued_ns AS at, hold_memory_bytes AS change FROM attempts
+	// bytes
+	`SELECT node, queued_ns AS at, hold_memory_bytes AS change FROM attempts
 			WHERE run = ?1 AND queued_ns IS NOT NULL
 		UNION ALL SELECT node, ended_ns, -hold_memory_bytes FROM attempts
 			WHERE run = ?1 AND queued_ns IS NOT NULL AND ended_ns IS NOT NULL`,
-	CoresUsed: `WITH readings AS (
+}, {
+	// millicores: means between two samples of an attempt, and from the last one to its end
+	`WITH readings AS (
 			SELECT attempt, started_ns AS at, 0 AS cpu FROM attempts WHERE run = ?1 AND started_ns IS NOT NULL
 			UNION ALL SELECT s.attempt, s.at_ns, s.cpu_ns
 				FROM samples s JOIN attempts a ON a.run = s.run AND a.attempt = s.attempt
@@ -55,38 +51,22 @@ var loads = [...]string{
 			FROM rates r JOIN attempts a ON a.run = ?1 AND a.attempt = r.attempt
 		UNION ALL SELECT a.node, r.at, -r.rate
 			FROM rates r JOIN attempts a ON a.run = ?1 AND a.attempt = r.attempt`,
-	MemoryPeaks: `WITH peaks AS (SELECT node, started_ns, ended_ns, peak_memory_bytes AS peak FROM attempts
+	// bytes: the peaks of the attempts that run
+	`WITH peaks AS (SELECT node, started_ns, ended_ns, peak_memory_bytes AS peak FROM attempts
 			WHERE run = ?1 AND started_ns IS NOT NULL AND ended_ns IS NOT NULL AND peak_memory_bytes IS NOT NULL)
 		SELECT node, started_ns AS at, peak AS change FROM peaks UNION ALL SELECT node, ended_ns, -peak FROM peaks`,
-}
+}}
 
-// Changes calls each for every change of a load, in the order of the instants: the load of an attempt is added at its
-// beginning and taken away at its end. The run is given as in Find.
-func (db *DB) Changes(ctx context.Context, run string, load Load, each func(Change) error) error {
-	id, _, err := db.Find(ctx, run)
-	if err != nil {
-		return err
+// readLoads reads the changes of all loads, in the order of the instants.
+func (t *Timeline) readLoads(ctx context.Context, db *sqlite.DB) error {
+	id, _, err := db.Find(ctx, t.Run)
+	for i, to := range [...]*[2][]change{&t.held, &t.used} {
+		for k := range to {
+			if err == nil {
+				to[k], err = sqlite.RowsOf[change](ctx, db, `SELECT node, at, sum(change) FROM (`+loads[i][k]+`)
+					WHERE node >= 0 GROUP BY at, node HAVING sum(change) <> 0 ORDER BY at, node`, id)
+			}
+		}
 	}
-	return EachRow(ctx, db, func(c *Change) error { return each(*c) },
-		`SELECT node, at, sum(change) FROM (`+loads[load]+`) WHERE node >= 0
-		GROUP BY at, node HAVING sum(change) <> 0 ORDER BY at, node`, id)
-}
-
-// Slots places attempts in rows of their nodes, so that no two of one row overlap.
-type Slots [][]int64 // by node: when each row is free again, in nanoseconds
-
-// Take returns the row, from 0, of an attempt that is on a node from one instant to another. Calls come in the order
-// of from. Each row counts as used for a nanosecond at least.
-func (s *Slots) Take(node int, from, to int64) int {
-	for len(*s) <= node {
-		*s = append(*s, nil)
-	}
-	rows := &(*s)[node]
-	k := slices.IndexFunc(*rows, func(free int64) bool { return free <= from })
-	if k < 0 {
-		k = len(*rows)
-		*rows = append(*rows, 0)
-	}
-	(*rows)[k] = max(to, from+1)
-	return k
+	return err
 }
