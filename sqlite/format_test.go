@@ -57,6 +57,10 @@ func TestFormatNamesEveryTableViewAndColumnAndNoOther(t *testing.T) {
 		}
 		section, _, _ = strings.Cut(section, "\n**")
 		check(name, section, columns)
+		if null := query[string](t, path, `SELECT coalesce(group_concat(name), '') FROM pragma_table_info(?)
+			WHERE NOT "notnull" AND NOT pk`, name); null != "" && !strings.Contains(section, "NULL") {
+			t.Errorf("FORMAT.md does not say when %s of %s are NULL", null, name)
+		}
 	}
 	for name, columns := range columnsOf(t, path, "view") {
 		_, section, ok := strings.Cut(string(text), "| `"+name+"` |")
