@@ -74,7 +74,7 @@ func TestAnExportedRunSimulatesToTheSameMakespan(t *testing.T) {
 		return makespan(t, dir, name)
 	}
 	flows := map[string]string{"fan": fan(t), "montage": "../examples/montage/montage-25.dax"}
-	for _, p := range []string{"cpp", "heft", "gbf", "mrcp-rm", "owm-mp+backfilling"} {
+	for _, p := range []string{"cpp", "heft", "gbf", "mrcp-rm", "owm-mp+backfilling", "mows"} {
 		for flow, path := range flows {
 			run := flow + "-" + strings.ReplaceAll(p, "+", "-")
 			first := simulate(run, p, path)
@@ -123,4 +123,27 @@ func TestAReplayUnderTheSamePolicyHasTheSameMakespan(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A task that goes on from its checkpoint on a slower node has the same work there, in the replay and in the export.
+func TestATaskThatMovesToASlowerNodeKeepsItsWork(t *testing.T) {
+	files := map[string]string{"c.yaml": "nodes: [{name: fast, memory: 1GB, speed: 2}, {name: slow, memory: 1GB}]\n",
+		"w.yaml": "workflows:\n  - {trace: long.json, class: low}\n  - {trace: small.json, class: low}\n" +
+			"  - {trace: urgent.json, arrive: 20s, class: deadline, deadline: 26s}\n" +
+			"  - {trace: large.json, arrive: 21s, class: deadline, deadline: 46s}\n"}
+	for name, runtime := range map[string]int{"long": 100, "small": 26, "urgent": 10, "large": 40} {
+		files[name+".json"] = fmt.Sprintf(`{"name": "w", "schemaVersion": "1.5", "workflow": {"specification": {
+			"tasks": [{"id": %q, "name": "a", "parents": [], "children": []}]}, "execution": {"makespanInSeconds": 1,
+			"executedAt": "unknown", "tasks": [{"id": %q, "runtimeInSeconds": %d, "memoryInBytes": 100000000}]}}}`,
+			name, name, runtime)
+	}
+	home, dir := writeFiles(t, files), "--dir="+t.TempDir()
+	expect(t, exitOK, nil, "simulate", "-q", dir, "--name=first", "--policy=pds:room=leave", "--checkpoint=1MB",
+		"--cluster="+filepath.Join(home, "c.yaml"), filepath.Join(home, "w.yaml"))
+	expect(t, exitOK, nil, "simulate", "-q", dir, "--name=again", "--replay=first")
+	for _, run := range []string{"first", "again"} {
+		expect(t, exitOK, []string{"slow", "40.0 % of the task is kept"}, "explain", dir, run, "long")
+	}
+	expect(t, exitOK, []string{`"runtimeInSeconds":100}`}, "export", dir, "--format=wfformat", "--workflow=long",
+		"first")
 }

@@ -335,7 +335,8 @@ func TestPagesHaveNoMoreBytesThanTheyClaim(t *testing.T) {
 			must(t, err)
 			return faults
 		}
-		if faults := read(); name != "brotli" && len(faults) > 0 {
+		if faults := read(); name != "brotli" && len(faults) > 0 || name == "brotli" && !strings.Contains(
+			fmt.Sprint(faults), "gantry reads snappy, gzip and zstd; write it with one of these") {
 			t.Errorf("%s: %v", name, faults)
 		}
 		text, err := os.ReadFile(path)

@@ -140,8 +140,11 @@ func (x *archiver) wtaSound(f *os.File, size int64, file *parquet.File, columns 
 	for _, g := range file.Metadata().RowGroups {
 		for i := range g.Columns {
 			if err := wtaPages(f, &g.Columns[i].MetaData, &most); err != nil {
-				x.faults.Fail("bad-archive", 0, "", "%s: %v; get it again, or raise the bound by --max-input SIZE",
-					f.Name(), err)
+				advice := "get it again, or raise the bound by --max-input SIZE"
+				if errors.Is(err, errCodec) {
+					advice = "write it with one of these"
+				}
+				x.faults.Fail("bad-archive", 0, "", "%s: %v; %s", f.Name(), err, advice)
 				return false
 			}
 		}
@@ -201,6 +204,8 @@ func wtaPages(f io.ReaderAt, c *format.ColumnMetaData, most *int64) error {
 	return nil
 }
 
+var errCodec = errors.New("gantry reads snappy, gzip and zstd")
+
 // wtaUnpacked checks that a page has no more bytes than it claims once it is unpacked: the library unpacks all.
 func wtaUnpacked(in io.Reader, codec format.CompressionCodec, claim int64) error {
 	n, err := int64(0), error(nil)
@@ -222,7 +227,7 @@ func wtaUnpacked(in io.Reader, codec format.CompressionCodec, claim int64) error
 			z.Close()
 		}
 	default:
-		return fmt.Errorf("pages are compressed by %v: gantry reads snappy, gzip and zstd", codec)
+		return fmt.Errorf("pages are compressed by %v: %w", codec, errCodec)
 	}
 	if err == nil && n > claim {
 		err = fmt.Errorf("a page claims %d bytes, and has more when it is unpacked", claim)

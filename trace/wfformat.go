@@ -343,7 +343,7 @@ func (d *wfDocument) machine() error {
 				"to 1e6", speed, name)
 			return err
 		}
-		d.speeds[name], _ = new(big.Rat).SetString(strconv.FormatFloat(x, 'f', -1, 64))
+		d.speeds[name] = ratio(x)
 		return cmp.Or(err, d.keep(200+len(name)))
 	}
 	m, errM := reader.Number(memory)

@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -367,12 +368,12 @@ func (d *wfDocument) tell(t *Task, x *wfTask) {
 }
 
 func (d *wfDocument) runtime(t *Task, f wfFact) {
-	b := d.b
-	b.runtime(t, d.said(f), int(f.line))
+	b, text := d.b, d.said(f)
+	b.runtime(t, text, int(f.line))
 	var ok bool
-	if t.Runtime, ok = atOne(t.Runtime, d.speed(d.entry)); !ok {
+	if t.Runtime, ok = atOne(t.Runtime, text, d.speed(d.entry)); !ok {
 		b.faults.Judge(b.opt.Repair, "bad-number", int(f.line), t.ID, "taken as unknown",
-			"runtime %q of task %s is above %v at the relativeSpeed of its machine", d.said(f), t.ID, reader.MaxTime)
+			"runtime %q of task %s is above %v at the relativeSpeed of its machine", text, t.ID, reader.MaxTime)
 		t.Known &^= Runtime
 	}
 }
@@ -418,13 +419,25 @@ func (d *wfDocument) speed(x *wfTask) *big.Rat {
 	return nil
 }
 
+// ratio is a speed as the decimal that people write for it.
+func ratio(speed float64) *big.Rat {
+	x, _ := new(big.Rat).SetString(strconv.FormatFloat(speed, 'f', -1, 64))
+	return x
+}
+
 // atOne converts a runtime at some speed to one at speed 1; false if it is above the bound then. It rounds up, as
-// simulations round down.
-func atOne(run time.Duration, speed *big.Rat) (time.Duration, bool) {
+// simulations round down. The text of the runtime may have digits beyond nanoseconds.
+func atOne(run time.Duration, text string, speed *big.Rat) (time.Duration, bool) {
 	if speed == nil || run <= 0 {
 		return run, true
 	}
-	work := new(big.Rat).Mul(speed, new(big.Rat).SetInt64(int64(run)))
+	work := big.NewRat(int64(run), 1)
+	if len(text) < 40 && !strings.ContainsAny(text, "eE") { // no exponent that would take memory
+		if x, ok := new(big.Rat).SetString(text); ok {
+			work.Mul(x, big.NewRat(1e9, 1))
+		}
+	}
+	work.Mul(work, speed)
 	up := new(big.Int).Add(work.Num(), work.Denom())
 	up.Div(up.Sub(up, big.NewInt(1)), work.Denom())
 	if !up.IsInt64() || up.Int64() > int64(reader.MaxTime) {

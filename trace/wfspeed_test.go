@@ -48,3 +48,21 @@ func TestRuntimesCountAtTheSpeedOfTheirMachine(t *testing.T) {
 		}
 	}
 }
+
+// Work that a simulation rounded down to nanoseconds of a machine is found again.
+func TestWorkComesBackToTheNanosecond(t *testing.T) {
+	const work = 1370 * time.Millisecond
+	for speed, want := range map[float64]string{1.3: `"runtimeInSeconds":1.053846153846153846`,
+		1: `"runtimeInSeconds":1.37}`, 1.0 / 3: `"runtimeInSeconds":4.11000000000000041`, 7e5: ""} {
+		flow := &trace.Workflow{Name: "w", Tasks: []trace.Task{{ID: "a", Retries: -1}}}
+		var text strings.Builder
+		must(t, trace.WriteExecution(&text, flow, &trace.Execution{Machines: []trace.Machine{{Name: "m", Speed: speed}},
+			Tasks: []trace.TaskExecution{{Ran: true, Runtime: time.Duration(float64(work) / speed), Work: work,
+				Speed: speed, Machine: "m"}}}))
+		again, faults, err := trace.Read(strings.NewReader(text.String()), "w.json", trace.ReadOptions{})
+		must(t, err)
+		if trace.HasErrors(faults) || again.Tasks[0].Runtime != work || !strings.Contains(text.String(), want) {
+			t.Errorf("at speed %g: %v, want %v; %v\n%s", speed, again.Tasks[0].Runtime, work, faults, text.String())
+		}
+	}
+}

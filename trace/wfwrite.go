@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/big"
 	"reflect"
 	"slices"
 	"strings"
@@ -43,6 +44,8 @@ type TaskExecution struct {
 	// ReusedFrom is the run whose results the task has taken over; then it did not run.
 	ReusedFrom   string
 	Runtime      time.Duration
+	Work         time.Duration // of which Runtime is the time at Speed, rounded down; 0: not known
+	Speed        float64       // of the machine
 	Overhead     time.Duration // before and after it, as long as the machine was taken
 	MemoryNeeded int64         // that the task asked for; 0: nothing
 	ExecutedAt   time.Time
@@ -302,7 +305,7 @@ func amounts(v object, known Fields, cores, avgCPU float64, memory, read, writte
 }
 
 func measured(x *TaskExecution, hosts map[string]string) object {
-	v := object{"runtimeInSeconds": x.Runtime.Seconds()}
+	v := object{"runtimeInSeconds": runtimeSeconds(x)}
 	if !x.ExecutedAt.IsZero() {
 		v["executedAt"] = x.ExecutedAt.Format(time.RFC3339Nano)
 	}
@@ -313,6 +316,18 @@ func measured(x *TaskExecution, hosts map[string]string) object {
 	}
 	amounts(v, x.Known, x.Cores, x.AvgCPU, x.MemoryBytes, x.ReadBytes, x.WrittenBytes)
 	return v
+}
+
+// runtimeSeconds writes a runtime. Of known work it has so many digits that Read finds the work again, to the
+// nanosecond: tasks that are alike stay so.
+func runtimeSeconds(x *TaskExecution) any {
+	if x.Work == 0 {
+		return x.Runtime.Seconds()
+	}
+	run := new(big.Rat).Quo(new(big.Rat).SetInt64(int64(x.Work)), ratio(x.Speed))
+	n, unit := new(big.Int).Mul(run.Num(), big.NewInt(1e9)), big.NewInt(1e18)
+	whole, rest := n.Quo(n, run.Denom()).QuoRem(n, unit, new(big.Int))
+	return json.Number(strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%d.%018d", whole, rest), "0"), "."))
 }
 
 func machine(m *Machine, hosts map[string]string) object {

@@ -53,7 +53,7 @@ func WfFormat(ctx context.Context, db *sqlite.DB, run string, on *executor.Capab
 const executedQuery = `SELECT t.task, coalesce(a.attempt, -1), coalesce(a.node, -1),
 	coalesce(a.hold_millicores, t.need_millicores), coalesce(a.hold_memory_bytes, t.need_memory_bytes),
 	iif(r.runtime <> 'sim' AND a.copied_bytes > 0, a.copied_bytes, 0),
-	coalesce(a.queued_ns, t.ended_ns), a.started_ns, coalesce(a.ended_ns, t.ended_ns),
+	t.trace_runtime_ns, coalesce(a.queued_ns, t.ended_ns), a.started_ns, coalesce(a.ended_ns, t.ended_ns),
 	a.ended_ns - a.ran_ns - iif(r.runtime = 'sim' OR coalesce(a.moved_bytes, 0) > 0, a.staged_ns, a.queued_ns)
 		- coalesce((SELECT sum(s.until_ns - s.since_ns) FROM suspensions s
 			WHERE s.run = r.id AND s.attempt = a.attempt), 0), iif(t.attempts = 0, 0, a.ran_ns),
@@ -87,7 +87,7 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 	began, ended := int64(math.MaxInt64), int64(math.MinInt64)
 	if err := sqlite.EachRow(ctx, db, func(r *struct {
 		Task, Attempt, Node, Hold, Memory, Copied int64
-		Queued, Start, End, Around, Ran           *int64
+		Work, Queued, Start, End, Around, Ran     *int64
 		Used                                      measured
 	}) error {
 		i, ok := place[r.Task]
@@ -98,6 +98,9 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 		t := &flow.Tasks[i]
 		t.Cores, t.Known = float64(r.Hold)/1000, t.Known|trace.Cores
 		if p := parts[r.Task]; p != nil {
+			if r.Node >= 0 {
+				p.ran = int64(unit.AtSpeed(time.Duration(p.ran), info.Platform.Nodes[r.Node].Speed))
+			}
 			last.add(p)
 		}
 		x := last.execution()
@@ -115,7 +118,11 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 			}
 		}
 		if r.Node >= 0 && int(r.Node) < len(info.Platform.Nodes) {
-			used[r.Node], x.Machine = true, info.Platform.Nodes[r.Node].Name
+			n := &info.Platform.Nodes[r.Node]
+			used[r.Node], x.Machine = true, n.Name
+			if w := r.Work; w != nil && (unit.AtSpeed(time.Duration(*w), n.Speed)-x.Runtime).Abs() <= roundings {
+				x.Work, x.Speed = time.Duration(*w), n.Speed
+			}
 		}
 		if r.Start != nil {
 			x.ExecutedAt = info.Started.Add(time.Duration(*r.Start))
@@ -234,6 +241,9 @@ func machine(info *sqlite.RunInfo, n *planner.Node, on *executor.Capabilities) t
 	return m
 }
 
+// roundings bounds what the runtime of a task in parts is off its work, as each part is rounded.
+const roundings = 20 * time.Nanosecond
+
 // part has the measurements of attempts of a task whose work a checkpoint kept.
 type part struct {
 	ran int64
@@ -271,7 +281,7 @@ func (p *part) execution() trace.TaskExecution {
 }
 
 // keptParts returns, for the tasks of a workflow that continued from checkpoints, the measurements of the attempts
-// before the last one.
+// before the last one, with their runtimes at speed 1.
 func keptParts(ctx context.Context, db *sqlite.DB, run string, workflow int64) (map[int64]*part, error) {
 	out := map[int64]*part{}
 	err := sqlite.EachRow(ctx, db, func(r *struct {
@@ -279,6 +289,7 @@ func keptParts(ctx context.Context, db *sqlite.DB, run string, workflow int64) (
 		Ran           *int64
 		Used          measured
 		Kept, Resumed bool
+		Speed         float64
 	}) error {
 		if !r.Resumed { // it began again: earlier attempts count no more
 			delete(out, r.Task)
@@ -286,15 +297,17 @@ func keptParts(ctx context.Context, db *sqlite.DB, run string, workflow int64) (
 		if !r.Kept || r.Ran == nil {
 			return nil
 		}
-		p := part{*r.Ran, r.Used}
+		p := part{int64(math.Round(float64(*r.Ran) * r.Speed)), r.Used}
 		if before := out[r.Task]; before != nil {
 			p.add(before)
 		}
 		out[r.Task] = &p
 		return nil
 	}, `SELECT a.task, a.ran_ns, a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes,
-		a.read_bytes, a.written_bytes, coalesce(a.kept > coalesce(a.done, 0), 0), a.done IS NOT NULL FROM runs r
-		JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task AND t.workflow = ?
+		a.read_bytes, a.written_bytes, coalesce(a.kept > coalesce(a.done, 0), 0), a.done IS NOT NULL,
+		coalesce(n.speed, 1.0)
+		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task AND t.workflow = ?
+		LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node
 		WHERE r.name = ? AND (a.kept IS NOT NULL OR a.done IS NULL) ORDER BY a.attempt`, workflow, run)
 	return out, err
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -171,6 +172,7 @@ func (w *work) course(ctx context.Context, cfg sim.Config) (*forecast.Course, er
 type measuredAttempt struct {
 	sim.Measured
 	node    string
+	speed   float64
 	copied  bool // from other nodes; of simulated runs always
 	staging time.Duration
 }
@@ -216,18 +218,17 @@ func measuredAttempts(ctx context.Context, log *sqlite.DB, run string) (map[meas
 	out := map[measuredKey]measuredAttempt{}
 	err := eachAttempt(ctx, log, run, func(r *attemptTimes) error {
 		after := max(0, r.Ended-r.Started-r.Ran) // the program had ended
-		m := measuredAttempt{node: r.Node, copied: r.Copied, staging: max(0, r.Staged-r.Queued),
+		m := measuredAttempt{node: r.Node, speed: r.Speed, copied: r.Copied, staging: max(0, r.Staged-r.Queued),
 			Measured: sim.Measured{Startup: max(0, r.Began-r.Staged), Run: max(0, r.Over-after-r.Began),
 				Outcome: outcomes[r.Outcome],
 				Reported: &sim.Reported{Created: r.Began - r.Created, Started: r.Began - r.Started,
 					Ended: r.Over - r.Ended, Ran: r.Ran}}}
 		if next, ok := out[measuredKey{r.Workflow, r.Task, r.Try + 1}]; ok && m.Outcome == planner.Preempted {
-			m.Outcome = next.Outcome
-			if !r.Kept {
-				m.Run = 0
+			rest := time.Duration(math.Round(float64(next.Run) * next.speed / r.Speed)) // here
+			if r.Kept {
+				rest += m.Run
 			}
-			m.Run += next.Run
-			m.Reported = nil
+			m.Run, m.Outcome, m.Reported = rest, next.Outcome, nil
 		}
 		out[r.measuredKey] = m
 		return nil
