@@ -94,10 +94,16 @@ func (d *desk) tasks(n int, edit func(s *executor.Submission)) []byte {
 	return definition
 }
 
-// task hands in a single task, which may come after others.
+// single is a single task, which may come after others.
+func (d *desk) single(edit func(s *executor.Submission), after ...api.Dependency) api.Task {
+	d.Helper()
+	return api.Task{Workflow: "w", Definition: d.tasks(1, edit), After: after, Reads: []string{"/data/in"},
+		Writes: []string{"/data/out"}, Labels: api.Labels{"of": "a test"}}
+}
+
+// task hands in a single task.
 func (d *desk) task(edit func(s *executor.Submission), after ...api.Dependency) (int64, error) {
-	a, err := d.Submit(d.Context(), &api.Submit{Tasks: []api.Task{{Workflow: "w", Definition: d.tasks(1, edit),
-		After: after, Reads: []string{"/data/in"}, Writes: []string{"/data/out"}, Labels: api.Labels{"of": "a test"}}}})
+	a, err := d.Submit(d.Context(), &api.Submit{Tasks: []api.Task{d.single(edit, after...)}})
 	if err != nil {
 		return 0, err
 	}
@@ -116,11 +122,14 @@ func TestSingleTasksHaveTenantsAndDeadlines(t *testing.T) {
 	d.must(err)
 	lab := func(s *executor.Submission) { s.Tenant = "lab" }
 	due := func(s *executor.Submission) { s.Tenant, s.Class, s.Due = "lab", planner.Deadline, 48*3600e9 }
-	for i, edit := range []func(s *executor.Submission){due, due, lab,
+	// The first two are due in the same second only if they come together.
+	_, err = d.Submit(t.Context(), &api.Submit{Tasks: []api.Task{d.single(due), d.single(due)}})
+	d.must(err)
+	for i, edit := range []func(s *executor.Submission){lab,
 		func(s *executor.Submission) { s.Tenant, s.Class = "lab", planner.Low },
 		func(s *executor.Submission) { s.Tenant = "other" }, lab, inAnHour} {
-		if id, err := d.task(edit); err != nil || id != int64(i+1) {
-			t.Fatalf("task %d has number %d, %v", i+1, id, err)
+		if id, err := d.task(edit); err != nil || id != int64(i+3) {
+			t.Fatalf("task %d has number %d, %v", i+3, id, err)
 		}
 	}
 	_, err = d.task(nil, api.Dependency{ID: 1}, api.Dependency{ID: 7, Ended: true})
