@@ -207,8 +207,6 @@ func estimateFlags(usual string) []cli.Flag {
 // nodeFlags say which nodes of Slurm are used, and how.
 func nodeFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "slurm", Usage: "with --runtime slurm: request an allocation by `KEY=VALUE,...`, such " +
-			"as nodes=4,time=2h,partition=batch"},
 		&cli.StringFlag{Name: "slurm-job", Usage: "with --runtime slurm: use the allocation of job `ID` (default: " +
 			"the one that gantry runs in)"},
 		&cli.StringFlag{Name: "shared", Usage: "with --runtime slurm: `DIR` that all nodes share, for the files of " +

@@ -30,7 +30,7 @@ func TestMisuseIsRefusedWithWhatToDo(t *testing.T) {
 		{exitUsage, "--slurm-job abc: give the number",
 			[]string{"run", home, "--runtime=slurm", "--slurm-job=abc", montage}},
 		{exitUsage, "--node-runtime none: programs run in containers: choose oci or docker",
-			[]string{"run", home, "--runtime=slurm", "--slurm=nodes=2", "--node-runtime=none", montage}},
+			[]string{"run", home, "--runtime=slurm", "--slurm-job=1", "--node-runtime=none", montage}},
 		{exitUsage, "--runtime dockr: choose one of auto, docker, oci",
 			[]string{"run", home, "--runtime=dockr", montage}},
 		{exitInput, "needs 1.034 GB of memory: the largest node that has its cores has 8 MB", []string{"simulate", home,

@@ -17,7 +17,6 @@ import (
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
-	"gantry/executor/container/slurm/allocation"
 	"gantry/executor/own"
 	"gantry/executor/sim/hostmodel"
 	"gantry/planner"
@@ -290,20 +289,12 @@ func readAs(c *cli.Context, s *session.Settings, in *session.Inputs) (err error)
 
 // readSlurm reads these flags.
 func readSlurm(c *cli.Context, s *session.Settings, on bool) error {
-	for _, flag := range []string{"slurm", "slurm-job", "shared", "node-runtime", "bundle"} {
+	for _, flag := range []string{"slurm-job", "shared", "node-runtime", "bundle"} {
 		if c.IsSet(flag) && !on {
 			return exit.Usagef("--%s: it is for --runtime slurm", flag)
 		}
 	}
-	if c.IsSet("slurm") && c.IsSet("slurm-job") {
-		return exit.Usagef("--slurm requests an allocation, --slurm-job names one: give one of them")
-	}
-	s.Slurm, s.NodeRuntime, s.Bundle = c.String("slurm"), c.String("node-runtime"), c.Duration("bundle")
-	if s.Slurm != "" {
-		if _, err := allocation.ParseWants(s.Slurm); err != nil {
-			return exit.With(exit.Usage, err)
-		}
-	}
+	s.NodeRuntime, s.Bundle = c.String("node-runtime"), c.Duration("bundle")
 	if s.NodeRuntime != "" && !slices.Contains(session.NodeRuntimes, s.NodeRuntime) {
 		return exit.Usagef("--node-runtime %s: programs run in containers: choose %s", s.NodeRuntime,
 			strings.Join(session.NodeRuntimes, " or "))

@@ -19,9 +19,9 @@ func TestFaults(t *testing.T) {
 	s := newSite(t)
 	// This one takes one to two minutes of Slurm's time, and a node, while others go on.
 	limit := s.newWork(t, rule{name: "a", held: true})
-	short := limit.run("--slurm", "nodes=1,time=1m")
+	shortJob := s.Allocate(t, "--nodes=1", "--time=1")
+	short := limit.run("--slurm-job", shortJob)
 	limit.untilBegun(1, "a")
-	shortJob := s.job(t)
 
 	run := func(name string, f func(t *testing.T)) {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestFaults(t *testing.T) {
 	run("gantry killed", func(t *testing.T) {
 		w := s.newWork(t, rule{name: "ended", held: true}, rule{name: "running", held: true},
 			rule{name: "next", after: "ended"})
-		g := w.run("--slurm", "nodes=2,time=10m")
+		g := w.run(s.on(t, 2)...)
 		w.untilBegun(1, "ended", "running")
 		id := job(t)
 		g.kill()
@@ -67,18 +67,16 @@ func TestFaults(t *testing.T) {
 			w.tried(f, "ok")
 		}
 		w.result("running", "next")
-		if left := job(t); left != "" {
-			t.Errorf("allocation %s was not given back", left)
-		}
 	})
 	run("the allocation ended by somebody else", func(t *testing.T) {
 		w := s.newWork(t, rule{name: "before"}, rule{name: "a", after: "before", held: true})
-		g := w.run("--slurm", "nodes=1,time=10m")
+		g := w.run(s.on(t, 1)...)
 		w.untilBegun(1, "a")
 		s.Command(t, "scancel", job(t))
 		g.ends(interrupted, "was cancelled", "gantry resume it")
 		w.release("a")
-		w.start("resume", "it").ends(ok, "requesting another")
+		w.start("resume", "it").ends(host, "name another allocation with --slurm-job")
+		w.start(append(append([]string{"resume"}, s.on(t, 1)...), "it")...).ends(ok)
 		w.once("before")
 		// On a busy host gantry itself may have stopped it before Slurm did.
 		if strings.Join(w.outcomes("a"), " ") != "preempted ok" {
@@ -88,7 +86,7 @@ func TestFaults(t *testing.T) {
 	})
 	run("Ctrl-C", func(t *testing.T) {
 		w := s.newWork(t, rule{name: "a", held: true}, rule{name: "b", after: "a"})
-		g := w.run("--slurm", "nodes=1,time=10m")
+		g := w.run(s.on(t, 1)...)
 		w.untilBegun(1, "a")
 		w.must(g.Process.Signal(os.Interrupt))
 		slurmtest.Eventually(t, "gantry says that it stops", func() bool { return g.says("stopping") })
@@ -98,15 +96,12 @@ func TestFaults(t *testing.T) {
 		if w.begun("b") > 0 {
 			t.Error("a task began after Ctrl-C")
 		}
-		if left := job(t); left != "" {
-			t.Errorf("allocation %s was not given back", left)
-		}
 		w.start("resume", "it").ends(ok)
 		w.once("a", "b")
 	})
 	run("Ctrl-C twice", func(t *testing.T) {
 		w := s.newWork(t, rule{name: "a", held: true})
-		g := w.run("--slurm", "nodes=1,time=10m")
+		g := w.run(s.on(t, 1)...)
 		w.untilBegun(1, "a")
 		w.must(g.Process.Signal(os.Interrupt))
 		slurmtest.Eventually(t, "gantry says that it stops", func() bool { return g.says("stopping") })
@@ -124,7 +119,7 @@ func TestFaults(t *testing.T) {
 			t.Skipf("mount: %v", err)
 		}
 		defer func() { _ = syscall.Unmount(full, syscall.MNT_DETACH) }()
-		g := w.run("--slurm", "nodes=1,time=10m", "--shared", full)
+		g := w.run(append(s.on(t, 1), "--shared", full)...)
 		w.untilBegun(1, "a")
 		// All that is left, as others may take it.
 		hog := filepath.Join(full, "hog")
@@ -148,7 +143,7 @@ func TestFaults(t *testing.T) {
 	})
 	run("slurmd killed", func(t *testing.T) {
 		w := s.newWork(t, rule{name: "a", held: true})
-		g := w.run("--slurm", "nodes=2,time=10m")
+		g := w.run(s.on(t, 2)...)
 		w.untilBegun(1, "a")
 		on := s.nodeOf(t, s.stepsOf(t, job(t))[0])
 		s.KillNode(t, on)
@@ -164,7 +159,7 @@ func TestFaults(t *testing.T) {
 	limit.t = t
 	short.ends(interrupted, "it reached its time limit", "gantry resume it")
 	limit.release("a")
-	limit.start("resume", "it").ends(ok, "requesting another")
+	limit.start(append(append([]string{"resume"}, s.on(t, 1)...), "it")...).ends(ok)
 	limit.tried("a", "lost", "ok")
 	limit.result("a")
 }
@@ -185,38 +180,31 @@ func (s *site) nodeOf(t *testing.T, step string) string {
 func TestGivenUp(t *testing.T) {
 	s := newSite(t)
 	for _, verb := range []string{"rm", "clean"} {
-		for _, own := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, own allocation %v", verb, own), func(t *testing.T) {
-				defer s.idle(t)
-				w := s.newWork(t, rule{name: "a", held: true})
-				args := []string{"--slurm", "nodes=2,time=10m"}
-				if !own {
-					s.Command(t, "salloc", "--no-shell", "--nodes=2", "--no-kill")
-					args = []string{"--slurm-job", s.job(t)}
+		t.Run(verb, func(t *testing.T) {
+			defer s.idle(t)
+			w := s.newWork(t, rule{name: "a", held: true})
+			g := w.run(s.on(t, 2)...)
+			w.untilBegun(1, "a")
+			job := s.job(t)
+			w.start(verb, "it").endsHeld(verb)
+			g.kill()
+			w.start(verb, "it").ends(ok)
+			if left := s.steps(t, ""); len(left) > 0 {
+				t.Errorf("job steps %v continue", left)
+			}
+			if left := s.jobs(t); !slices.Contains(left, job) {
+				t.Errorf("allocation %s, which is not gantry's, was ended", job)
+			}
+			if verb == "rm" {
+				if _, err := os.Lstat(filepath.Join(w.runs(), "it")); err == nil {
+					t.Error("the run is there")
 				}
-				g := w.run(args...)
-				w.untilBegun(1, "a")
-				job := s.job(t)
-				w.start(verb, "it").endsHeld(verb)
-				g.kill()
-				w.start(verb, "it").ends(ok)
-				if left := s.steps(t, ""); len(left) > 0 {
-					t.Errorf("job steps %v continue", left)
-				}
-				if left := s.jobs(t); own == slices.Contains(left, job) {
-					t.Errorf("allocation %s of %v, own %v", job, left, own)
-				}
-				if verb == "rm" {
-					if _, err := os.Lstat(filepath.Join(w.runs(), "it")); err == nil {
-						t.Error("the run is there")
-					}
-					return
-				}
-				w.release("a")
-				w.start("resume", "it").ends(ok)
-				w.tried("a", "lost", "ok")
-			})
-		}
+				return
+			}
+			w.release("a")
+			w.start("resume", "it").ends(ok)
+			w.tried("a", "lost", "ok")
+		})
 	}
 }
 
@@ -242,8 +230,8 @@ func TestSecrets(t *testing.T) {
 	w := s.newWork(t)
 	w.must(os.WriteFile(filepath.Join(w.dir, "Makeflow"), []byte(
 		"out:\n\tsha256sum </run/secrets/TOKEN >out; tr a-z A-Z </run/secrets/TOKEN >&2\n"), 0o644))
-	g := w.start("run", "--runtime", "slurm", "--slurm", "nodes=1,time=10m", "--node-runtime", "oci", "--image",
-		"gantry/busybox", "--secret", "TOKEN", "--name", "it", filepath.Join(w.dir, "Makeflow"))
+	g := w.start(append(append([]string{"run"}, s.on(t, 1)...), "--runtime", "slurm", "--node-runtime", "oci",
+		"--image", "gantry/busybox", "--secret", "TOKEN", "--name", "it", filepath.Join(w.dir, "Makeflow"))...)
 	g.ends(ok)
 	got, err := os.ReadFile(filepath.Join(w.runs(), "it", "results", "Makeflow", "out"))
 	if want := fmt.Sprintf("%x  -\n", sha256.Sum256([]byte(value))); err != nil || string(got) != want {
@@ -258,7 +246,7 @@ func TestSecrets(t *testing.T) {
 	s.idle(t)
 }
 
-// Ctrl-C while nodes are asked what they can do gives the allocation back.
+// Ctrl-C while nodes are asked about their abilities leaves nothing.
 func TestStoppedBeforeTheRun(t *testing.T) {
 	s := newSite(t)
 	defer s.idle(t)
@@ -268,16 +256,13 @@ func TestStoppedBeforeTheRun(t *testing.T) {
 	script := "#!/bin/sh\n: >" + w.note("asked") + "\nexec sleep 600\n"
 	w.must(os.WriteFile(filepath.Join(slow, "srun"), []byte(script), 0o755))
 	t.Setenv("PATH", slow+":"+os.Getenv("PATH"))
-	g := w.run("--slurm", "nodes=1,time=10m")
+	g := w.run(s.on(t, 1)...)
 	slurmtest.Eventually(t, "a question", func() bool {
 		_, err := os.Stat(w.note("asked"))
 		return err == nil
 	})
 	w.must(g.Process.Signal(os.Interrupt))
 	g.ends(interrupted, "nothing was started")
-	if left := s.jobs(t); len(left) > 0 {
-		t.Errorf("allocation %v was not given back", left)
-	}
 	if left, _ := filepath.Glob(filepath.Join(w.runs(), "*check*")); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}

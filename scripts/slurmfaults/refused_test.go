@@ -32,32 +32,24 @@ func TestRefused(t *testing.T) {
 			func() []string { return []string{"--slurm-job", another} },
 			[]string{"is not yours: it belongs to nobody", "squeue --me"}},
 		{"an allocation that has ended", func(t *testing.T, _ *work) {
-			s.Command(t, "salloc", "--no-shell", "--nodes=1", "--job-name=ended")
-			ended = s.job(t)
+			ended = s.Allocate(t, "--nodes=1", "--job-name=ended")
 			s.Command(t, "scancel", ended)
 			slurmtest.Eventually(t, "its end", func() bool { return len(s.jobs(t)) == 0 })
 		}, nil, func() []string { return []string{"--slurm-job", ended} },
 			[]string{"cannot be used", "was cancelled"}},
 		{"an allocation that never was", nil, nil, func() []string { return []string{"--slurm-job", "4000"} },
 			[]string{"allocation 4000 cannot be used", "does not know it"}},
-		{"an unknown partition", nil, nil, func() []string { return []string{"--slurm", "nodes=1,partition=nope"} },
-			[]string{"Invalid partition name specified", "the partitions are main"}},
-		{"more nodes than there are", nil, nil, func() []string { return []string{"--slurm", "nodes=9"} },
-			[]string{"Slurm refuses the allocation nodes=9", "PartitionConfig"}},
-		{"more memory than a node has", nil, nil,
-			func() []string { return []string{"--slurm", "nodes=1,memory=9000G"} },
-			[]string{"Slurm refuses the allocation", "Requested node configuration is not available"}},
 		{"a node without the runtime", func(t *testing.T, w *work) {
 			t.Setenv("DOCKER_HOST", "unix://"+w.note("nothing"))
+			mine = s.Allocate(t, "--nodes=2")
 		}, nil, func() []string {
-			return []string{"--slurm", "nodes=2,time=10m", "--node-runtime", "docker", "--image", "gantry/busybox"}
+			return []string{"--slurm-job", mine, "--node-runtime", "docker", "--image", "gantry/busybox"}
 		}, []string{"has no runtime for containers", "install crun or runc there"}},
 		{"a node that does not see the shared directory", func(t *testing.T, w *work) {
 			shared = filepath.Join(w.dir, "shared")
 			w.must(os.Mkdir(shared, 0o755))
 			s.Hide(t, s.Nodes[1], shared)
-			s.Command(t, "salloc", "--no-shell", "--nodes=2", "--nodelist="+s.Nodes[0]+","+s.Nodes[1])
-			mine = s.job(t)
+			mine = s.Allocate(t, "--nodes=2", "--nodelist="+s.Nodes[0]+","+s.Nodes[1])
 		}, func(t *testing.T) { s.Show(t, s.Nodes[1]) }, func() []string {
 			return []string{"--slurm-job", mine, "--shared", shared}
 		}, []string{s.Nodes[1] + " does not see ", "--shared"}},
@@ -65,17 +57,16 @@ func TestRefused(t *testing.T) {
 			shared = filepath.Join(w.dir, "top")
 			w.must(os.MkdirAll(filepath.Join(shared, "runs"), 0o755))
 			s.Hide(t, s.Nodes[1], shared)
-			s.Command(t, "salloc", "--no-shell", "--nodes=2", "--nodelist="+s.Nodes[0]+","+s.Nodes[1])
-			mine = s.job(t)
+			mine = s.Allocate(t, "--nodes=2", "--nodelist="+s.Nodes[0]+","+s.Nodes[1])
 		}, func(t *testing.T) { s.Show(t, s.Nodes[1]) }, func() []string {
 			return []string{"--slurm-job", mine, "--dir", filepath.Join(shared, "runs")}
 		}, []string{"node " + s.Nodes[1] + " does not see ", "--shared"}},
 		{"no commands of Slurm", func(t *testing.T, _ *work) { t.Setenv("PATH", t.TempDir()) }, nil,
-			func() []string { return []string{"--slurm", "nodes=1"} }, []string{"there is no command squeue here"}},
+			func() []string { return []string{"--slurm-job", "1"} }, []string{"there is no command squeue here"}},
 		{"munge does not run", func(t *testing.T, _ *work) { s.KillMunge(t) }, func(t *testing.T) { s.StartMunge(t) },
-			func() []string { return []string{"--slurm", "nodes=1"} }, []string{"munge does not run here"}},
+			func() []string { return []string{"--slurm-job", "1"} }, []string{"munge does not run here"}},
 		{"slurmctld does not answer", func(t *testing.T, _ *work) { s.KillController(t) },
-			func(t *testing.T) { s.StartController(t) }, func() []string { return []string{"--slurm", "nodes=1"} },
+			func(t *testing.T) { s.StartController(t) }, func() []string { return []string{"--slurm-job", "1"} },
 			[]string{"slurmctld) does not answer"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -239,6 +239,12 @@ func (w *work) result(files ...string) {
 	}
 }
 
+// on requests an allocation for ten minutes, and names it to gantry.
+func (s *site) on(t *testing.T, nodes int) []string {
+	t.Helper()
+	return []string{"--slurm-job", s.Allocate(t, fmt.Sprintf("--nodes=%d", nodes), "--time=10")}
+}
+
 // jobs are the allocations that there are.
 func (s *site) jobs(t *testing.T) []string {
 	t.Helper()

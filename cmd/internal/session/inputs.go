@@ -40,7 +40,6 @@ type Inputs struct {
 	GivenSite   string            // the site of catalogs that it has
 	// warmUp and coolDown count workflows that metrics leave out; they are of the one workload file that was given.
 	warmUp, coolDown int
-	Stdin            []byte // standard input, where it is read twice; nil: it is read once
 }
 
 // Submissions reads all workflows before anything runs: one that is wrong stops everything.
@@ -99,7 +98,7 @@ func (in *Inputs) file(path string, alone bool) ([]executor.Submission, error) {
 	if path != "-" {
 		archive = trace.IsArchive(path)
 	} else {
-		std, archive = in.standard()
+		std, archive = trace.Archived(os.Stdin, "-")
 	}
 	if archive {
 		in.Standard = std
@@ -162,14 +161,6 @@ func (in *Inputs) workload(w *scenario.Workload, alone bool) ([]executor.Submiss
 		in.warmUp, in.coolDown = warmUp, coolDown
 	}
 	return subs, nil
-}
-
-// standard is standard input, or the text that was read of it before, and whether it is an archive.
-func (in *Inputs) standard() (r io.Reader, archive bool) {
-	if in.Stdin != nil {
-		return trace.Archived(bytes.NewReader(in.Stdin), "-")
-	}
-	return trace.Archived(os.Stdin, "-")
 }
 
 // sniffed is how much of a text distinguishes a workload from a trace.

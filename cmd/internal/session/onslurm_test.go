@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"gantry/cmd/internal/exit"
-	"gantry/cmd/internal/session"
 	"gantry/executor/container/docker"
 )
 
@@ -19,7 +18,7 @@ func fakeSlurm(t *testing.T) (dir string, says func(command, out, err string, co
 	dir = t.TempDir()
 	script, err := filepath.Abs("../../../executor/container/slurm/allocation/testdata/fake")
 	must(t, err)
-	for _, c := range []string{"squeue", "scontrol", "sinfo", "salloc", "srun", "scancel"} {
+	for _, c := range []string{"squeue", "scontrol", "sinfo", "srun", "scancel"} {
 		must(t, os.Symlink(script, filepath.Join(dir, c)))
 	}
 	says = func(command, out, said string, code int) {
@@ -58,57 +57,43 @@ func TestRunOnSlurmThatCannotBeStartsNothing(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		setUp func(t *testing.T, dir string, says func(command, out, err string, code int))
-		slurm string // the request; "": allocation 1 is named
 		words []string
 	}{
 		{"no commands of Slurm", func(t *testing.T, _ string, _ func(string, string, string, int)) {
 			t.Setenv("PATH", t.TempDir())
-		}, "", []string{"there is no command squeue here", "nothing was started"}},
+		}, []string{"there is no command squeue here", "nothing was started"}},
 		{"munge does not run", func(_ *testing.T, _ string, says func(string, string, string, int)) {
 			says("squeue", "", "squeue: error: Munge encode failed: Failed to connect to \"/s\"\n", 1)
-		}, "", []string{"munge does not run here", "start munged", "nothing was started"}},
+		}, []string{"munge does not run here", "start munged", "nothing was started"}},
 		{"slurmctld is away", func(_ *testing.T, _ string, says func(string, string, string, int)) {
 			says("squeue", "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n", 1)
-		}, "", []string{"slurmctld) does not answer", "nothing was started"}},
+		}, []string{"slurmctld) does not answer", "nothing was started"}},
 		{"another's allocation", func(_ *testing.T, _ string, says func(string, string, string, int)) {
 			says("squeue", slurmJob(os.Getuid()+7654321, "RUNNING"), "", 0)
-		}, "", []string{"allocation 1 is not yours", "squeue --me", "nothing was started"}},
+		}, []string{"allocation 1 is not yours", "squeue --me", "nothing was started"}},
 		{"an allocation that has ended", func(_ *testing.T, _ string, says func(string, string, string, int)) {
 			says("squeue", slurmJob(os.Getuid(), "TIMEOUT"), "", 0)
-		}, "", []string{"allocation 1 cannot be used: it reached its time limit", "nothing was started"}},
+		}, []string{"allocation 1 cannot be used: it reached its time limit", "nothing was started"}},
 		{"an unknown allocation", func(_ *testing.T, _ string, says func(string, string, string, int)) {
 			says("squeue", "", "slurm_load_jobs error: Invalid job id specified\n", 1)
-		}, "", []string{"Slurm does not know it", "nothing was started"}},
-		{"an unknown partition", func(_ *testing.T, _ string, says func(string, string, string, int)) {
-			says("salloc", "", "salloc: error: invalid partition specified: nope\n"+
-				"salloc: error: Job submit/allocate failed: Invalid partition name specified\n", 1)
-			says("sinfo", "main: up to 1-infinite nodes, infinite, 4 in all\n", "", 0)
-		}, "nodes=2,partition=nope", []string{"Invalid partition name specified",
-			"the partitions are main", "nothing was started"}},
-		{"a request that is refused", func(_ *testing.T, _ string, says func(string, string, string, int)) {
-			says("salloc", "", "salloc: error: Job submit/allocate failed: Requested node configuration is not "+
-				"available\n", 1)
-		}, "nodes=200", []string{"Slurm refuses the allocation nodes=200",
-			"Requested node configuration is not available", "nothing was started"}},
+		}, []string{"Slurm does not know it", "nothing was started"}},
 		{"a node without the runtime", func(t *testing.T, dir string, _ func(string, string, string, int)) {
 			srunThat(t, dir, `echo '{"node": "v1", "runtime": "", "failed": "no crun or runc on this host"}' `+
 				`>"$report"`)
-		}, "", []string{"node v1 has no runtime for containers: no crun or runc on this host",
+		}, []string{"node v1 has no runtime for containers: no crun or runc on this host",
 			"install crun or runc there"}},
 		{"a node that does not see the directory", func(t *testing.T, dir string, _ func(string, string, string, int)) {
 			srunThat(t, dir, `echo "slurmstepd: error: execve(): gantry-task: No such file or directory" >&2; exit 2`)
-		}, "", []string{"node v1 does not see ", "--shared"}},
+		}, []string{"node v1 does not see ", "--shared"}},
 		{"a node that sees another directory", func(t *testing.T, dir string, _ func(string, string, string, int)) {
 			srunThat(t, dir, ":")
-		}, "", []string{"node v1 writes to another directory", "--shared"}},
+		}, []string{"node v1 writes to another directory", "--shared"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			slurm, says := fakeSlurm(t)
 			l := newLab(t, "slurm", "{name: n, cores: 1}", map[string]string{"f.dax": forked})
 			c.setUp(t, slurm, says)
-			if l.set.Slurm = c.slurm; c.slurm == "" {
-				l.with.SlurmJob = "1"
-			}
+			l.with.SlurmJob = "1"
 			_, err := l.begin("refused", "f.dax", nil)
 			for _, words := range c.words {
 				l.says(err, exit.Host, words)
@@ -124,66 +109,6 @@ func TestRunOnSlurmThatCannotBeStartsNothing(t *testing.T) {
 			}
 			if left, _ := filepath.Glob(filepath.Join(l.with.Home, "gantry-check-*")); len(left) > 0 {
 				t.Errorf("left: %v", left)
-			}
-		})
-	}
-}
-
-// What is wrong with the workflow or the settings is said before an allocation is requested.
-func TestNoAllocationIsRequestedForWhatCannotRun(t *testing.T) {
-	type settings = session.Settings
-	for _, c := range []struct {
-		name string
-		file string // the workflow, "-" from standard input
-		text string
-		run  string // its name
-		edit func(s *settings)
-		code int
-		says string
-	}{
-		{"a trace that is broken", "w.dax", "<adag", "", nil, exit.Input, "w.dax"},
-		{"a trace that is not there", "w.dax", "", "", nil, exit.Input, "w.dax"},
-		{"a trace from standard input that is broken", "-", "<adag", "", nil, exit.Input, "-"},
-		{"a workload whose trace is not there", "w.yaml", "workflows: [{trace: no.dax}]\n", "", nil, exit.Input,
-			"no.dax"},
-		{"costs of no task", "w.yaml", "workflows: [{trace: f.dax, costs: costs.csv}]\n", "", nil, exit.Input,
-			`has no task "other"`},
-		{"a program without an image", "Makeflow", "a:\n\ttrue >a\n", "", nil, exit.Input, "no image to run it in"},
-		{"an input that is missing", "Makeflow", "a: b\n\tcp b a\n", "", func(s *settings) { s.Image = "x" },
-			exit.Input, "b"},
-		{"an unknown policy", "f.dax", forked, "", func(s *settings) { s.Policy = "best" }, exit.Usage, "best"},
-		{"an unknown estimator", "f.dax", forked, "", func(s *settings) { s.Estimator = "best" }, exit.Usage, "best"},
-		{"a secret that is missing", "f.dax", forked, "", func(s *settings) {
-			s.Secrets = []string{"NO_SUCH_SECRET"}
-		}, exit.Input, "NO_SUCH_SECRET"},
-		{"a name with a space", "f.dax", forked, "a b", nil, exit.Usage, "--name a b"},
-		{"a name that is taken", "f.dax", forked, "taken", nil, exit.Input, `there is a run "taken" already`},
-		{"what can run", "f.dax", forked, "", nil, exit.Host, "Slurm refuses the allocation"},
-		{"what can run, from standard input", "-", forked, "", nil, exit.Host, "Slurm refuses the allocation"},
-		{"costs on nodes", "w.yaml", "workflows: [{trace: f.dax, costs: good.csv}]\n", "", nil, exit.Host,
-			"Slurm refuses the allocation"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			fake, says := fakeSlurm(t)
-			says("salloc", "", "salloc: error: Job submit/allocate failed: no\n", 1)
-			l := newLab(t, "slurm", "{name: n, cores: 1}", map[string]string{"f.dax": forked, "stdin": c.text,
-				"costs.csv": "task,node,seconds\nother,v1,2\n",
-				"good.csv":  "task,node,seconds\na,v1,2\nb,v1,2\nc,v1,2\n"})
-			if c.text != "" {
-				l.must(os.WriteFile(filepath.Join(l.dir, c.file), []byte(c.text), 0o644))
-			}
-			stdin, err := os.Open(filepath.Join(l.dir, "stdin"))
-			l.must(err)
-			defer stdin.Close()
-			defer func(was *os.File) { os.Stdin = was }(os.Stdin)
-			os.Stdin = stdin
-			l.run("taken", "f.dax", func(s *settings) { s.Runtime, s.TimeScale = "null", 0 })
-			l.set.Slurm = "nodes=2"
-			_, err = l.begin(c.run, c.file, c.edit)
-			l.says(err, c.code, c.says)
-			calls, _ := os.ReadFile(filepath.Join(fake, "calls"))
-			if asked := strings.Contains(string(calls), "salloc"); asked != (c.code == exit.Host) {
-				t.Errorf("an allocation was requested: %v\n%s", asked, calls)
 			}
 		})
 	}

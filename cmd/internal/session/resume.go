@@ -13,10 +13,10 @@ import (
 )
 
 // Continue continues a run of the log, with a corrected workflow if a file is named.
-func (s *Session) Continue(ctx context.Context, name, with string) (failed error) {
+func (s *Session) Continue(ctx context.Context, name, with string) error {
 	s.resumes = true
 	all, err := s.existing(ctx, name, with)
-	if err == nil { // before an allocation is waited for
+	if err == nil {
 		s.page, err = s.opts.openPage(s.DB, s.Name)
 	}
 	if err != nil {
@@ -26,7 +26,6 @@ func (s *Session) Continue(ctx context.Context, name, with string) (failed error
 		if err := reallocate(ctx, s); err != nil {
 			return err
 		}
-		defer func() { s.slurm.leave(failed) }()
 	} else if s.opts.SlurmJob != "" {
 		return exit.Usagef("--slurm-job: run %s is on the %s runtime", s.Name, s.Set.Runtime)
 	}

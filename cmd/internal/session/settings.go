@@ -97,10 +97,8 @@ type Settings struct {
 	Runtime    string            `json:"runtime"`
 	// Serve says that work is handed in while the run is under way.
 	Serve bool `json:"serve,omitempty"`
-	// Of runs on Slurm: the request for an allocation, "" if the allocation was there before; the directory that nodes
-	// share, "" for that of the log; the runtime of nodes, "" for the first that they have; how long steps wait for
-	// more work.
-	Slurm       string        `json:"slurm,omitempty"`
+	// Of runs on Slurm: the directory that nodes share, "" for that of the log; the runtime of nodes, "" for the first
+	// that they have; how long steps wait for more work.
 	Shared      string        `json:"shared,omitempty"`
 	NodeRuntime string        `json:"node_runtime,omitempty"`
 	Bundle      time.Duration `json:"bundle_ns,omitempty"`

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"time"
 
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
@@ -38,7 +37,6 @@ const (
 type onSlurm struct {
 	set        *Settings
 	home       string // the directory of runs
-	view       *term.Progress
 	allocation *allocation.Allocation
 	nodes      []string // of the allocation, by their place in the platform
 	reports    []slurm.Report
@@ -47,7 +45,7 @@ type onSlurm struct {
 // allocate finds the allocation of a new run, and has its nodes be those of the run.
 func allocate(ctx context.Context, s *Session) (err error) {
 	o := s.onSlurm()
-	if err := o.find(ctx, s.opts.SlurmJob, s.opts.Dry); err != nil {
+	if err := o.find(ctx, s.opts.SlurmJob); err != nil {
 		return slurmError(err)
 	}
 	s.slurm = o
@@ -85,57 +83,26 @@ func (o *onSlurm) place() error {
 	return nil
 }
 
-func (p *Planning) onSlurm() *onSlurm { return &onSlurm{set: p.Set, home: p.Home, view: p.View} }
-
-// readUnplaced refuses workflows that cannot run in any allocation before one is requested, and the name of a run that
-// the log has. Tasks count as if they fit.
-func (p *Planning) readUnplaced(ctx context.Context, in *Inputs, o *Options) error {
-	if err := checkName(o.Name); err != nil {
-		return err
-	}
-	if o.Name != "" && !o.NoLog && !o.Dry {
-		db, err := earlier(ctx, p.Home, o.Name)
-		if db != nil {
-			db.Close()
-		}
-		if e, ok := errors.AsType[*exit.Error](err); ok && e.Code == exit.Input { // others are left to its writer
-			return err
-		}
-	}
-	if _, err := p.Set.SecretValues(); err != nil {
-		return err
-	}
-	roomy, err := executor.PlatformOf(&scenario.Cluster{Nodes: []scenario.ClusterNode{{Name: "any", Cores: 1 << 20,
-		Speed: 1}}})
-	if err != nil {
-		return err
-	}
-	like := p.With(*p.Set)
-	like.Platform, like.View = roomy, p.View
-	in.Unplaced = true
-	_, err = like.read(ctx, in, o)
-	return err
-}
+func (p *Planning) onSlurm() *onSlurm { return &onSlurm{set: p.Set, home: p.Home} }
 
 // lastAllocation is the allocation that a run used last.
 type lastAllocation struct {
-	Job       string `json:"job"`
-	Requested bool   `json:"requested"`
+	Job string `json:"job"`
 }
 
 func usedFile(runDir string) string { return filepath.Join(runDir, "allocation.json") }
 
 // remember has a run know its allocation when it continues.
 func (o *onSlurm) remember(runDir string) error {
-	text, err := json.Marshal(lastAllocation{o.allocation.ID(), o.allocation.Requested()})
+	text, err := json.Marshal(lastAllocation{o.allocation.ID()})
 	if err == nil {
 		err = os.WriteFile(usedFile(runDir), text, 0o644)
 	}
 	return err
 }
 
-// reallocate finds an allocation for a run that continues: the one that is named, the last one, the one around gantry,
-// or a new one like that. Its nodes take the places of those that the run began with.
+// reallocate finds an allocation for a run that continues: the one that is named, the last one, or the one around
+// gantry. Its nodes take the places of those that the run began with.
 func reallocate(ctx context.Context, s *Session) (err error) {
 	o := s.onSlurm()
 	if err := o.findAgain(ctx, s.opts.SlurmJob, s.Dir); err != nil {
@@ -153,20 +120,16 @@ func (o *onSlurm) findAgain(ctx context.Context, job, runDir string) (err error)
 		var last lastAllocation
 		if text, err := os.ReadFile(usedFile(runDir)); err == nil && json.Unmarshal(text, &last) == nil {
 			if o.allocation, err = allocation.Attach(ctx, last.Job); err == nil {
-				o.allocation.Own(last.Requested)
 				return nil
 			}
 			if a, inside, e := allocation.Inside(ctx); inside {
 				o.allocation = a
 				return e
 			}
-			if o.set.Slurm == "" {
-				return fmt.Errorf("%w: name another allocation with --slurm-job", err)
-			}
-			o.view.Note("%v: requesting another", err)
+			return fmt.Errorf("%w: name another allocation with --slurm-job", err)
 		}
 	}
-	return o.find(ctx, job, false)
+	return o.find(ctx, job)
 }
 
 // matchNodes finds a node of the allocation for each of a run: that of the same name, else another with as many cores
@@ -202,33 +165,19 @@ func slurmError(err error) error {
 	return exit.Hostf("%w\nnothing was started", err)
 }
 
-// find attaches to the allocation that is named, to the one around gantry, or requests one.
-func (o *onSlurm) find(ctx context.Context, job string, dry bool) (err error) {
-	switch {
-	case job != "":
+// find attaches to the allocation that is named, or to the one around gantry.
+func (o *onSlurm) find(ctx context.Context, job string) (err error) {
+	if job != "" {
 		if n, err := strconv.Atoi(job); err != nil || n < 1 {
 			return exit.Usagef("--slurm-job %s: give the number of a Slurm job; squeue --me lists yours", job)
 		}
 		o.allocation, err = allocation.Attach(ctx, job)
 		return err
-	case o.set.Slurm != "" && dry:
-		return exit.Usagef("--dry-run requests no allocation: name one with --slurm-job")
-	case o.set.Slurm != "":
-		w, err := allocation.ParseWants(o.set.Slurm)
-		if err != nil {
-			return exit.With(exit.Usage, err)
-		}
-		o.allocation, err = allocation.Request(ctx, w, func(text string) { o.view.Note("%s", text) })
-		if err == nil {
-			o.view.Note("Slurm granted allocation %s: %s", o.allocation.ID(),
-				term.Plural(len(o.allocation.Nodes()), "node"))
-		}
-		return err
 	}
 	inside := false
 	if o.allocation, inside, err = allocation.Inside(ctx); err == nil && !inside {
-		return exit.Usagef("--runtime slurm: gantry does not run in an allocation of Slurm: request one " +
-			"(--slurm nodes=4,time=2h), name one (--slurm-job ID), or run gantry in one (salloc, sbatch)")
+		return exit.Usagef("--runtime slurm: gantry does not run in an allocation of Slurm: run it in one (salloc " +
+			"--no-kill -N4 --exclusive --mem=0 gantry run ..., or sbatch), or name one (--slurm-job ID)")
 	}
 	return err
 }
@@ -323,8 +272,8 @@ func agreed(reports []slurm.Report, wanted []fetch.Wanted) (images []fetch.Image
 		case r.NoImage:
 			return nil, fmt.Errorf("node %s: %w: %s", r.Node, fetch.ErrNoImage, r.Failed)
 		case r.Runtime == "":
-			return nil, fmt.Errorf("node %s has no runtime for containers: %s (install crun or runc there, or have "+
-				"--slurm request other nodes)", r.Node, r.Failed)
+			return nil, fmt.Errorf("node %s has no runtime for containers: %s (install crun or runc there, or "+
+				"request other nodes)", r.Node, r.Failed)
 		case r.Failed != "":
 			return nil, fmt.Errorf("node %s: %s", r.Node, r.Failed)
 		}
@@ -418,7 +367,6 @@ func abandonSteps(ctx context.Context, dir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Own(last.Requested)
 	return slurm.Abandon(ctx, Placed(dir), a)
 }
 
@@ -432,22 +380,6 @@ func (o *onSlurm) environment(image string) ([]string, error) {
 		}
 	}
 	return nil, fmt.Errorf("image %s: %w", image, fetch.ErrNoImage)
-}
-
-// leave gives back an allocation that gantry requested, unless programs still run in it.
-func (o *onSlurm) leave(err error) {
-	if o == nil || !o.allocation.Requested() {
-		return
-	}
-	if e, ok := errors.AsType[*exit.Error](err); ok && e.Code == exit.Internal {
-		o.view.Note("allocation %s is kept: scancel %s gives it back", o.allocation.ID(), o.allocation.ID())
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	if err := o.allocation.End(ctx); err != nil {
-		o.view.Warn("give allocation %s back: %v", o.allocation.ID(), err)
-	}
 }
 
 // place makes the directory of a new run that is to be at path. Where nodes share another directory it lies there, and

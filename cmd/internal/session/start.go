@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"io"
 	"maps"
 	"math"
 	"os"
@@ -25,20 +24,11 @@ import (
 func (s *Session) Begin(ctx context.Context, mode sqlite.Mode, in *Inputs) (d *DryRun, err error) {
 	first, release := ctx, func() {} // until the run exists: a signal before leaves nothing
 	if find := RuntimeNamed(s.Set.Runtime).Cluster; find != nil {
-		if slices.Contains(in.Paths, "-") {
-			if in.Stdin, err = io.ReadAll(os.Stdin); err != nil {
-				return nil, exit.With(exit.Input, err)
-			}
-		}
-		if err := s.readUnplaced(ctx, &Inputs{Paths: in.Paths, Stdin: in.Stdin}, &s.opts); err != nil {
-			return nil, err
-		}
 		var stop func()
 		first, stop = context.WithCancel(ctx)
 		defer stop()
 		release = early.Cancel(stop)
 		defer release()
-		defer func() { s.slurm.leave(err) }()
 		if err := find(first, s); first.Err() != nil {
 			return nil, exit.Stoppedf("stopped; nothing was started")
 		} else if err != nil {

@@ -15,8 +15,7 @@ import (
 // abandonTime is how long job steps may take to end.
 const abandonTime = time.Minute
 
-// Abandon ends the job steps of a run that no gantry works on, and returns their names. An allocation that gantry
-// requested is given back, with all that is in it.
+// Abandon ends the job steps of a run that no gantry works on, and returns their names.
 func Abandon(ctx context.Context, runDir string, a *allocation.Allocation) (ended []string, err error) {
 	names := stepsOf(runDir)
 	begun := time.Now()
@@ -50,9 +49,6 @@ func Abandon(ctx context.Context, runDir string, a *allocation.Allocation) (ende
 		if stage.Sleep(ctx, 200*time.Millisecond) != nil {
 			return nil, context.Cause(ctx)
 		}
-	}
-	if a.Requested() {
-		return ended, a.End(ctx)
 	}
 	return ended, nil
 }

@@ -1,7 +1,6 @@
 package slurm_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -67,20 +66,12 @@ func newSite(t *testing.T, runtime string) *site {
 // request takes all nodes.
 func (s *site) request(t *testing.T) {
 	t.Helper()
-	all, err := allocation.ParseWants(fmt.Sprintf("nodes=%d", len(s.Nodes)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := allocation.Request(t.Context(), all, func(string) {})
+	a, err := allocation.Attach(t.Context(), s.Allocate(t, fmt.Sprintf("--nodes=%d", len(s.Nodes))))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.allocation = a
-	t.Cleanup(func() {
-		if err := a.End(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { _ = exec.Command("scancel", a.ID()).Run() }) // it may have ended
 }
 
 // rig is a runtime on it.

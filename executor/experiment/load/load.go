@@ -26,8 +26,6 @@ const maxShown = 10
 type Loader struct {
 	trace.ReadOptions
 	Platform *planner.Platform
-	// Unplaced says that the nodes are not known yet: Platform stands for them, and costs on nodes are not looked up.
-	Unplaced bool
 	// directory of the files from outside, where the workload does not say; "" if they are to be made up
 	Inputs string
 	Dirs   []string // further such directories
@@ -344,9 +342,6 @@ func (l *Loader) costs(a *scenario.Arrival, w *trace.Workflow) ([][]int64, error
 			continue
 		}
 		delete(left, w.Tasks[i].ID)
-		if l.Unplaced {
-			continue
-		}
 		out[i] = make([]int64, len(l.Platform.Nodes))
 		for n := range l.Platform.Nodes {
 			d, ok := row[l.Platform.Nodes[n].Name]

@@ -1,6 +1,6 @@
-// Package allocation uses nodes that Slurm granted: it requests, finds, watches and ends an allocation, and starts,
-// lists and cancels job steps in it. It calls Slurm's commands with formats that Slurm 20.11 and later have; it
-// does not link Slurm's library, nor does it need accounting (slurmdbd) or the REST server.
+// Package allocation uses nodes that Slurm granted: it finds and watches an allocation, and starts, lists and cancels
+// job steps in it. It calls Slurm's commands with formats that Slurm 20.11 and later have; it does not link Slurm's
+// library, nor does it need accounting (slurmdbd) or the REST server.
 package allocation
 
 import (
@@ -42,30 +42,13 @@ const Patience = 30 * time.Minute
 type Allocation struct {
 	id string
 
-	mu        sync.Mutex
-	requested bool
-	nodes     []Node
-	why       string // not "": it is over
-	away      time.Time
-	ended     bool
+	mu    sync.Mutex
+	nodes []Node
+	away  time.Time
 }
 
 // ID returns the number of the job.
 func (a *Allocation) ID() string { return a.id }
-
-// Requested reports whether gantry asked for the allocation, and so gives it back.
-func (a *Allocation) Requested() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.requested
-}
-
-// Own says whether gantry, perhaps an earlier process, requested the allocation.
-func (a *Allocation) Own(requested bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.requested = requested
-}
 
 // Nodes returns the nodes as last seen, in Slurm's order.
 func (a *Allocation) Nodes() []Node {
@@ -102,7 +85,7 @@ func Attach(ctx context.Context, id string) (*Allocation, error) {
 		if c, err = a.Look(ctx); err == nil {
 			if c.Over {
 				return nil, &Error{What: "allocation " + id + " cannot be used: " + c.Why, over: true,
-					Remedy: "squeue --me lists yours; --slurm requests one"}
+					Remedy: "squeue --me lists yours, salloc --no-kill requests one"}
 			}
 			return a, nil
 		}
@@ -212,7 +195,6 @@ func (a *Allocation) Look(ctx context.Context) (Change, error) {
 	}
 	a.away = time.Time{}
 	if c.Over {
-		a.why = c.Why
 		c.Nodes = slices.Clone(a.nodes)
 		return c, nil
 	}
@@ -247,7 +229,7 @@ func (a *Allocation) look(ctx context.Context) (Change, error) {
 			owner = u.Username
 		}
 		return Change{}, &Error{What: "allocation " + a.id + " is not yours: it belongs to " + owner,
-			Remedy: "squeue --me lists yours; --slurm requests one"}
+			Remedy: "squeue --me lists yours, salloc --no-kill requests one"}
 	}
 	if why := j.over(); why != "" {
 		return Change{Over: true, Why: why}, nil
@@ -410,24 +392,7 @@ func (a *Allocation) watch(ctx context.Context, every, patience time.Duration, h
 	}
 }
 
-// End gives the allocation back, with all steps in it. One that has ended is no error.
-func (a *Allocation) End(ctx context.Context) error {
-	a.mu.Lock()
-	done := a.ended || a.why != ""
-	a.mu.Unlock()
-	if done {
-		return nil
-	}
-	if err := cancel(ctx, a.id); err != nil {
-		return err
-	}
-	a.mu.Lock()
-	a.ended = true
-	a.mu.Unlock()
-	return nil
-}
-
-// cancel cancels a job or a step; one that has ended is no error.
+// cancel cancels a step; one that has ended is no error.
 func cancel(ctx context.Context, id string, options ...string) error {
 	_, err := ask(ctx, "scancel", append(options, id)...)
 	if err != nil && (strings.Contains(err.Error(), "Invalid job id") ||

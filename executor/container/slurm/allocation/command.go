@@ -49,7 +49,7 @@ const (
 )
 
 // commands are those of Slurm that this package calls.
-var commands = []string{"squeue", "scontrol", "sinfo", "salloc", "srun", "scancel"}
+var commands = []string{"squeue", "scontrol", "sinfo", "srun", "scancel"}
 
 // environment returns the caller's environment for a command of Slurm. Variables that Slurm set for the job around
 // gantry, and those that change the output of commands, would change the request: srun takes them as options.

@@ -65,72 +65,43 @@ func TestAnAllocationHasWhatSlurmSays(t *testing.T) {
 	if got := a.Nodes(); !slices.Equal(got, want) {
 		t.Errorf("nodes %v, want %v", got, want)
 	}
-	if a.Requested() {
-		t.Error("gantry did not request it")
-	}
 }
 
 func TestWhatCannotBeUsedIsSaidAndNothingStarts(t *testing.T) {
-	ctx := t.Context()
-	attach := func() error { _, err := Attach(ctx, "1"); return err }
-	request := func() error {
-		_, err := Request(ctx, wanted(t, "nodes=4,partition=nope"), func(string) {})
-		return err
-	}
 	uid := os.Getuid()
 	for _, c := range []struct {
 		name  string
 		setUp func(fake)
-		try   func() error
 		want  string
 	}{
-		{"no commands", func(f fake) { f.t.Setenv("PATH", f.t.TempDir()) }, attach,
+		{"no commands", func(f fake) { f.t.Setenv("PATH", f.t.TempDir()) },
 			"there is no command squeue here (run gantry where the commands of Slurm are"},
 		{"munge that stops", func(f fake) {
 			f.says("squeue", "", "squeue: error: Munge encode failed: Failed to connect to \"/s\": Connection "+
 				"refused\nslurm_load_jobs error: Protocol authentication error\n", 1)
-		}, attach, "munge does not run here, so Slurm does not know who asks: Failed to connect to \"/s\""},
+		}, "munge does not run here, so Slurm does not know who asks: Failed to connect to \"/s\""},
 		{"no configuration", func(f fake) {
 			f.says("squeue", "", "squeue: error: fetch_config: DNS SRV lookup failed\n"+
 				"squeue: fatal: Could not establish a configuration source\n", 1)
-		}, attach, "Slurm has no configuration here"},
+		}, "Slurm has no configuration here"},
 		{"slurmctld is away", func(f fake) {
 			f.says("squeue", "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n", 1)
-		}, attach, "Slurm's controller (slurmctld) does not answer"},
+		}, "Slurm's controller (slurmctld) does not answer"},
 		{"unknown", func(f fake) {
 			f.says("squeue", "", "slurm_load_jobs error: Invalid job id specified\n", 1)
-		}, attach, "allocation 1 cannot be used: Slurm does not know it, or not any more"},
-		{"forgotten", func(f fake) { f.says("squeue", "", "", 0) }, attach, "Slurm does not know it, or not any more"},
-		{"cancelled", func(f fake) { f.job("CANCELLED", uid, "None") }, attach, "cannot be used: it was cancelled"},
-		{"over its limit", func(f fake) { f.job("TIMEOUT", uid, "TimeLimit") }, attach, "it reached its time limit"},
-		{"pending", func(f fake) { f.job("PENDING", uid, "Resources") }, attach,
+		}, "allocation 1 cannot be used: Slurm does not know it, or not any more"},
+		{"forgotten", func(f fake) { f.says("squeue", "", "", 0) }, "Slurm does not know it, or not any more"},
+		{"cancelled", func(f fake) { f.job("CANCELLED", uid, "None") }, "cannot be used: it was cancelled"},
+		{"over its limit", func(f fake) { f.job("TIMEOUT", uid, "TimeLimit") }, "it reached its time limit"},
+		{"pending", func(f fake) { f.job("PENDING", uid, "Resources") },
 			"it has not begun (pending, Resources)"},
-		{"another's", func(f fake) { f.job("RUNNING", uid+7654321, "None") }, attach,
+		{"another's", func(f fake) { f.job("RUNNING", uid+7654321, "None") },
 			fmt.Sprintf("allocation 1 is not yours: it belongs to user %d", uid+7654321)},
-		{"no partition", func(f fake) {
-			f.says("salloc", "", "salloc: error: invalid partition specified: nope\n"+
-				"salloc: error: Job submit/allocate failed: Invalid partition name specified\n", 1)
-			f.says("sinfo", "main: up to 1-infinite nodes, infinite, 4 in all\n", "", 0)
-		}, request, "Slurm refuses the allocation nodes=4,partition=nope: Invalid partition name specified " +
-			"(the partitions are main: up to 1-infinite nodes, infinite, 4 in all)"},
-		{"no configuration for salloc", func(f fake) {
-			f.says("salloc", "", "salloc: fatal: Could not establish a configuration source\n", 1)
-		}, request, "Slurm has no configuration here"},
-		{"too much", func(f fake) {
-			f.says("salloc", "", "salloc: error: Job submit/allocate failed: Requested node configuration is not "+
-				"available\nsalloc: Job allocation 7 has been revoked.\n", 1)
-			f.says("sinfo", "", "", 1)
-		}, request, "Slurm refuses the allocation nodes=4,partition=nope: "},
-		{"never", func(f fake) {
-			f.says("salloc", "", "salloc: Pending job allocation 1\n", 0)
-			f.flag("salloc.wait")
-			f.job("PENDING", uid, "PartitionConfig")
-		}, request, "it can never start there (PartitionConfig)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFake(t)
 			c.setUp(f)
-			err := c.try()
+			_, err := Attach(t.Context(), "1")
 			var said *Error
 			if err == nil || !errors.As(err, &said) {
 				t.Fatalf("error %v, want one of Slurm", err)
@@ -141,47 +112,12 @@ func TestWhatCannotBeUsedIsSaidAndNothingStarts(t *testing.T) {
 			if strings.Contains(f.calls(), "srun") {
 				t.Errorf("a step was started:\n%s", f.calls())
 			}
-			if c.name == "never" && !strings.Contains(f.calls(), "scancel 1\n") {
-				t.Errorf("the request was not withdrawn:\n%s", f.calls())
-			}
 		})
 	}
 }
 
-func (f fake) flag(name string) {
-	must(f.t, os.WriteFile(filepath.Join(f.dir, name), nil, 0o644))
-}
-
-// job sets the state of allocation 1.
 func (f fake) job(state string, uid int, reason string) {
 	f.says("squeue", fmt.Sprintf("1|%s|%d|v[1-2]|%s\n", state, uid, reason), "", 0)
-}
-
-func TestAWaitForAnAllocationShowsProgressAndEndsWithTheContext(t *testing.T) {
-	f := newFake(t)
-	f.says("salloc", "", "salloc: Pending job allocation 1\nsalloc: job 1 queued and waiting for resources\n", 0)
-	f.flag("salloc.wait")
-	f.job("PENDING", os.Getuid(), "Resources")
-	ctx, cancel := context.WithCancel(t.Context())
-	var heard []string
-	_, err := Request(ctx, wanted(t, "nodes=2,time=90s"), func(text string) {
-		heard = append(heard, text)
-		cancel()
-	})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v, want that the context ended", err)
-	}
-	if want := []string{"waiting for allocation 1 (Resources)"}; !slices.Equal(heard, want) {
-		t.Errorf("progress %q, want %q", heard, want)
-	}
-	calls := f.calls()
-	if !strings.Contains(calls, "salloc --no-shell --no-kill --ntasks-per-node=1 --job-name=gantry --nodes=2 --time=2 "+
-		"--exclusive --mem=0\n") {
-		t.Errorf("calls:\n%s", calls)
-	}
-	if !strings.HasSuffix(calls, "scancel 1\n") {
-		t.Errorf("the request was not withdrawn:\n%s", calls)
-	}
 }
 
 func TestANodeThatLeavesIsDownForGood(t *testing.T) {
@@ -326,52 +262,6 @@ func TestOddAnswersAreErrors(t *testing.T) {
 	for _, id := range []string{"", "0", "-1", "1;2", "1.0", "12345678901"} {
 		if _, err := Attach(t.Context(), id); err == nil {
 			t.Errorf("allocation %q: no error", id)
-		}
-	}
-}
-
-func wanted(t *testing.T, text string) Wants {
-	t.Helper()
-	w, err := ParseWants(text)
-	must(t, err)
-	return w
-}
-
-func TestWantsAreRead(t *testing.T) {
-	for text, want := range map[string]string{
-		"nodes=4,time=2h,partition=long": "--nodes=4 --time=120 --partition=long --exclusive --mem=0",
-		"nodes=1,time=90":                "--nodes=1 --time=90 --exclusive --mem=0",
-		"nodes=1,time=1-12:30:00":        "--nodes=1 --time=1-12:30:00 --exclusive --mem=0",
-		"nodes=1,time=00:10:30,cpus=3":   "--nodes=1 --time=00:10:30 --cpus-per-task=3 --mem=0",
-		"nodes=2,cpus=3,memory=16G":      "--nodes=2 --cpus-per-task=3 --mem=16G",
-		"nodes=2,memory=16GiB":           "--nodes=2 --mem=16GB",
-		"nodes=2,memory=4000,account=a1,qos=low,constraint=ib&ssd,reservation=r": "--nodes=2 --mem=4000 --account=a1 " +
-			"--qos=low --constraint=ib&ssd --reservation=r",
-	} {
-		if got := strings.Join(wanted(t, text).options, " "); !strings.HasSuffix(got, "--job-name=gantry "+want) {
-			t.Errorf("%s: %s, want %s", text, got, want)
-		}
-	}
-	for text, want := range map[string]string{
-		"":                                 "is not KEY=VALUE",
-		"nodes":                            "is not KEY=VALUE",
-		"time=2h":                          "nodes is missing",
-		"nodes=0":                          "want a number from 1",
-		"nodes=4,nodes=4":                  "nodes is given twice",
-		"nodes=4,time=1s":                  "of at least a minute",
-		"nodes=4,time=0":                   "of at least a minute",
-		"nodes=4,time=0-00:00":             "of at least a minute",
-		"nodes=4,time=-2h":                 "of at least a minute",
-		"nodes=4,time=1:2:3:4":             "want a time",
-		"nodes=4,memory=7X":                "want an amount",
-		"nodes=4,memory=":                  "is not KEY=VALUE",
-		"nodes=4,partition=a b":            "characters",
-		"nodes=4,partition=--help":         "characters",
-		"nodes=4,colour=red":               `has no "colour": it takes nodes, time,`,
-		"nodes=4,time=9999999999999999999": "want a time",
-	} {
-		if _, err := ParseWants(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want %q", text, err, want)
 		}
 	}
 }

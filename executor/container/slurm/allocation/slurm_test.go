@@ -2,7 +2,6 @@ package allocation_test
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"os/exec"
 	"slices"
@@ -14,16 +13,10 @@ import (
 	"gantry/executor/container/slurm/slurmtest"
 )
 
-func request(t *testing.T, text string) (*allocation.Allocation, error) {
+// attach uses an allocation that it requests.
+func attach(t *testing.T, c *slurmtest.Cluster, options ...string) *allocation.Allocation {
 	t.Helper()
-	w, err := allocation.ParseWants(text)
-	must(t, err)
-	return allocation.Request(t.Context(), w, func(text string) { t.Log(text) })
-}
-
-func mustRequest(t *testing.T, text string) *allocation.Allocation {
-	t.Helper()
-	a, err := request(t, text)
+	a, err := allocation.Attach(t.Context(), c.Allocate(t, options...))
 	must(t, err)
 	return a
 }
@@ -64,10 +57,10 @@ func TestWithSlurm(t *testing.T) {
 	}
 
 	run("steps", func(t *testing.T) {
-		a := mustRequest(t, "nodes=2,time=1h")
+		a := attach(t, c, "--nodes=2", "--time=60")
 		nodes := a.Nodes()
-		if len(nodes) != 2 || !a.Requested() || !nodes[0].Up || !nodes[1].Up {
-			t.Fatalf("nodes %v, requested %v", nodes, a.Requested())
+		if len(nodes) != 2 || !nodes[0].Up || !nodes[1].Up {
+			t.Fatalf("nodes %v", nodes)
 		}
 		r := cat(t, a, nodes[1].Name, "step|of a")
 		steps, err := a.Steps(t.Context())
@@ -91,29 +84,10 @@ func TestWithSlurm(t *testing.T) {
 		if err := b.CancelStep(t.Context(), steps[0].ID, ""); err != nil {
 			t.Errorf("cancel a step that has ended: %v", err)
 		}
-		for range 2 {
-			if err := a.End(t.Context()); err != nil {
-				t.Error(err)
-			}
-		}
+		c.Command(t, "scancel", a.ID())
 		_, err = allocation.Attach(t.Context(), a.ID())
 		if err == nil || !strings.Contains(err.Error(), "cannot be used") {
 			t.Errorf("an allocation that was given back: %v", err)
-		}
-	})
-
-	run("refused", func(t *testing.T) {
-		for text, want := range map[string]string{
-			"nodes=1,partition=nope":    "Invalid partition name specified (the partitions are main",
-			"nodes=9":                   "it can never start there (PartitionConfig)",
-			"nodes=1,memory=1000000G":   "refuses",
-			"nodes=1,constraint=purple": "allocation nodes=1,constraint=purple: Invalid feature specification",
-		} {
-			_, err := request(t, text)
-			var said *allocation.Error
-			if !errors.As(err, &said) || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want %q", text, err, want)
-			}
 		}
 	})
 
@@ -130,28 +104,8 @@ func TestWithSlurm(t *testing.T) {
 		}
 	})
 
-	run("wait", func(t *testing.T) {
-		all := mustRequest(t, "nodes=4")
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		one, err := allocation.ParseWants("nodes=1")
-		must(t, err)
-		_, err = allocation.Request(ctx, one, func(text string) {
-			if !strings.Contains(text, "(Resources)") {
-				t.Errorf("progress: %s", text)
-			}
-			cancel()
-		})
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("error %v", err)
-		}
-		slurmtest.Eventually(t, "the request is withdrawn", func() bool {
-			return c.Command(t, "squeue", "-h", "-o", "%A") == all.ID()
-		})
-	})
-
 	run("node down, then cancelled", func(t *testing.T) {
-		a := mustRequest(t, "nodes=2")
+		a := attach(t, c, "--nodes=2")
 		lost, stays := a.Nodes()[0].Name, a.Nodes()[1].Name
 		gone, kept := cat(t, a, lost, "gone"), cat(t, a, stays, "kept")
 		var heard []allocation.Change
@@ -174,7 +128,7 @@ func TestWithSlurm(t *testing.T) {
 	})
 
 	run("time limit", func(t *testing.T) {
-		a := mustRequest(t, "nodes=1,time=1")
+		a := attach(t, c, "--nodes=1", "--time=1")
 		r := cat(t, a, a.Nodes()[0].Name, "long")
 		if err := r.Wait(); err == nil { // the wall clock has to come to it, a minute or two
 			t.Error("the step ended well")
@@ -186,7 +140,7 @@ func TestWithSlurm(t *testing.T) {
 	})
 
 	run("slurmctld restarted", func(t *testing.T) {
-		a := mustRequest(t, "nodes=1")
+		a := attach(t, c, "--nodes=1")
 		r := cat(t, a, a.Nodes()[0].Name, "goes on")
 		time.Sleep(6 * time.Second) // slurmctld saves the state of jobs every five seconds
 		c.KillController(t)
@@ -207,10 +161,13 @@ func TestWithSlurm(t *testing.T) {
 	})
 
 	t.Run("munge", func(t *testing.T) {
+		a := attach(t, c, "--nodes=1")
 		c.KillMunge(t)
 		begun := time.Now()
-		_, err := request(t, "nodes=1")
-		if err == nil || !strings.Contains(err.Error(), "munge does not run here") {
+		r, err := a.StartStep(t.Context(), allocation.StepSpec{Node: a.Nodes()[0].Name, CPUs: 1, Name: "cat",
+			Argv: []string{"cat"}})
+		must(t, err)
+		if err = r.Wait(); err == nil || !strings.Contains(err.Error(), "munge does not run here") {
 			t.Errorf("without munge: %v after %v", err, time.Since(begun))
 		}
 	})

@@ -114,6 +114,17 @@ func (c *Cluster) Command(t testing.TB, name string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
+// Allocate requests an allocation of whole nodes with options of salloc, and returns its number.
+func (c *Cluster) Allocate(t testing.TB, options ...string) string {
+	t.Helper()
+	said := c.Command(t, "salloc", append([]string{"--no-shell", "--no-kill", "--exclusive", "--mem=0"}, options...)...)
+	_, id, ok := strings.Cut(said, "Granted job allocation ")
+	if id, _, _ = strings.Cut(id, "\n"); !ok {
+		t.Fatalf("salloc granted nothing: %s", said)
+	}
+	return id
+}
+
 // Eventually waits until a condition holds.
 func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
