@@ -155,9 +155,8 @@ bench: build images ## the headline benchmarks, as ratios within one run
 load: build ## a server with 100,000 waiting tasks and 1,000 submissions a minute, on the null runtime; 3 minutes
 	$(AT_LARGE) ./scripts/load -large
 
-scale: build ## simulate 100,000 tasks on 1,000 nodes under every greedy policy and fifo, time planner and log, and tiny tasks on Slurm; 10 minutes
+scale: build ## simulate 100,000 tasks on 1,000 nodes under every greedy policy and fifo, time planner and log; 10 minutes
 	$(AT_LARGE) ./scripts/scale -large
-	scripts/tiny-steps
 
 fuzz: ## every fuzz target for FUZZTIME (20s)
 	@grep -rHoE --include='*_test.go' '^func Fuzz\w+' . | sed 's|/[^/]*:func| |' | (set -e; while read -r pkg target; do \

@@ -92,7 +92,7 @@ var optionGroups = [][2]string{
 		"tmp"},
 	{"Estimates and predictions", "estimator predict-memory errors host-model startup no-prediction noise replay " +
 		"measured"},
-	{"Slurm", "slurm-job shared node-runtime bundle"},
+	{"Slurm", "slurm-job shared node-runtime"},
 	{"Other options", ""},
 }
 

@@ -31,7 +31,6 @@ func slurmNodeCommand() *cli.Command {
 has described it in the directory of the run.`,
 		Flags: []cli.Flag{&cli.StringFlag{Name: "runtime", Usage: "whose containers, `NAME`"},
 			&cli.StringFlag{Name: "step", Usage: "`NAME` of this job step"},
-			&cli.BoolFlag{Name: "bundle", Usage: "run the containers that standard input names, too"},
 			&cli.StringFlag{Name: "report", Usage: "describe the node in `FILE`"},
 			&cli.BoolFlag{Name: "network", Usage: "tasks need a network"},
 			&cli.StringFlag{Name: "images", Usage: "fetch the images of a `LIST`"},
@@ -116,8 +115,7 @@ func runNode(c *cli.Context) error {
 	}
 	defer e.Close()
 	cfg := node.Config{RunDir: c.Args().Get(0), Step: c.String("step"), Engine: e, Tree: tree, In: os.Stdin,
-		Out: os.Stdout, Stop: stop, Bundle: c.Bool("bundle"),
-		Secrets: c.Bool("secrets"), Task: taskProgram()}
+		Out: os.Stdout, Stop: stop, Secrets: c.Bool("secrets"), Task: taskProgram()}
 	cfg.Group, _ = node.Within(tree)
 	if err := node.Run(c.Context, cfg, c.Args().Get(1)); err != nil {
 		return exit.With(exit.Host, err)

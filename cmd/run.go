@@ -78,9 +78,7 @@ func runFlags() []cli.Flag {
 	return slices.Concat(planFlags(), readingFlags(), givenFlags(""),
 		estimateFlags(runEstimator), containerFlags(true),
 		shared("network container-mounts results results-dir no-prediction"), nodeFlags(), []cli.Flag{
-			&cli.BoolFlag{Name: "dry-run", Usage: "print the plan, with all commands, and start nothing"},
-			&cli.DurationFlag{Name: "bundle", Usage: "with --runtime slurm: let job steps run one task after the " +
-				"other, as long as the next one comes within `TIME`, such as 2s (default: a step for each task)"}})
+			&cli.BoolFlag{Name: "dry-run", Usage: "print the plan, with all commands, and start nothing"}})
 }
 
 // runEstimator is the default of the estimator of runs.

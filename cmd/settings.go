@@ -289,12 +289,12 @@ func readAs(c *cli.Context, s *session.Settings, in *session.Inputs) (err error)
 
 // readSlurm reads these flags.
 func readSlurm(c *cli.Context, s *session.Settings, on bool) error {
-	for _, flag := range []string{"slurm-job", "shared", "node-runtime", "bundle"} {
+	for _, flag := range []string{"slurm-job", "shared", "node-runtime"} {
 		if c.IsSet(flag) && !on {
 			return exit.Usagef("--%s: it is for --runtime slurm", flag)
 		}
 	}
-	s.NodeRuntime, s.Bundle = c.String("node-runtime"), c.Duration("bundle")
+	s.NodeRuntime = c.String("node-runtime")
 	if s.NodeRuntime != "" && !slices.Contains(session.NodeRuntimes, s.NodeRuntime) {
 		return exit.Usagef("--node-runtime %s: programs run in containers: choose %s", s.NodeRuntime,
 			strings.Join(session.NodeRuntimes, " or "))

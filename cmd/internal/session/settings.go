@@ -98,10 +98,9 @@ type Settings struct {
 	// Serve says that work is handed in while the run is under way.
 	Serve bool `json:"serve,omitempty"`
 	// Of runs on Slurm: the directory that nodes share, "" for that of the log; the runtime of nodes, "" for the first
-	// that they have; how long steps wait for more work.
-	Shared      string        `json:"shared,omitempty"`
-	NodeRuntime string        `json:"node_runtime,omitempty"`
-	Bundle      time.Duration `json:"bundle_ns,omitempty"`
+	// that they have.
+	Shared      string `json:"shared,omitempty"`
+	NodeRuntime string `json:"node_runtime,omitempty"`
 	// Faults go wrong in a repetition of an experiment; nil: none do.
 	Faults *scenario.Faults `json:"faults,omitempty"`
 	// Measured, of simulations, is the run whose measurements say how long programs run.

@@ -317,7 +317,7 @@ func openSlurm(ctx context.Context, s *Session, o opening) (executor.Runtime, er
 		return nil, exit.With(exit.Host, err)
 	}
 	cfg := slurm.Config{RunDir: s.Dir, Allocation: s.slurm.allocation, Nodes: s.slurm.nodes, Program: program,
-		Linger: s.Set.Bundle, Runtimes: make([]string, len(s.slurm.nodes)), Environment: s.slurm.environment}
+		Runtimes: make([]string, len(s.slurm.nodes)), Environment: s.slurm.environment}
 	if cfg.Secrets.Values, err = s.Set.SecretValues(); err != nil {
 		return nil, err
 	}

@@ -54,9 +54,6 @@ type Config struct {
 	Program      string // gantry-task where the nodes see it
 	// Runtimes are those of the nodes, by their place in the platform, as the node command takes them.
 	Runtimes []string
-	// Linger is how long a step waits for another container once one has ended; 0: each container has a step of its
-	// own.
-	Linger time.Duration
 	// Environment is that of the programs of an image.
 	Environment func(image string) ([]string, error)
 	Secrets     node.Secrets // of programs
@@ -83,7 +80,6 @@ type Engine struct {
 
 	mu      sync.Mutex
 	known   map[string]*job
-	idle    []*step
 	started int // steps
 	down    []time.Time
 	failed  []int // starts of steps in a row, by node
@@ -173,14 +169,11 @@ func (e *Engine) result(j *job) (*node.Result, error) {
 
 // step is a job step of this gantry.
 type step struct {
-	name   string
-	node   int
-	memory int64
-	run    *allocation.Running
-	job    *job // that it runs; nil while it waits for one
-	timer  *time.Timer
-	gone   chan struct{} // closed when it has ended
-	err    error         // how, then
+	name string
+	run  *allocation.Running
+	job  *job          // that it runs; nil once that has ended
+	gone chan struct{} // closed when it has ended
+	err  error         // how, then
 }
 
 // Open makes the engine. It starts nothing.
@@ -292,7 +285,7 @@ func (e *Engine) Start(ctx context.Context, id string) error {
 
 // try has a step run the container once.
 func (e *Engine) try(ctx context.Context, j *job) error {
-	s, err := e.give(j)
+	s, err := e.begin(j)
 	if err != nil {
 		return e.refused(j, err)
 	}
@@ -375,39 +368,12 @@ func (e *Engine) close(why string) {
 	})
 }
 
-// give gives a container to a step that waits for one, or to a new one.
-func (e *Engine) give(j *job) (*step, error) {
+// begin starts the step of a container.
+func (e *Engine) begin(j *job) (*step, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	wants := j.launch.Spec.Limits.Memory
-	best := -1
-	for i, s := range e.idle {
-		if s.node == j.node && (s.memory == 0 || wants > 0 && s.memory >= wants) &&
-			(best < 0 || s.memory < e.idle[best].memory) {
-			best = i
-		}
-	}
-	if best >= 0 {
-		s := e.idle[best]
-		e.idle = slices.Delete(e.idle, best, best+1)
-		s.timer.Stop()
-		if err := j.dir.Assign(s.name); err != nil {
-			return nil, err
-		}
-		s.job, j.step = j, s
-		if _, err := fmt.Fprintf(s.run.Stdin(), "run %s\n", j.id); err == nil {
-			return s, nil
-		}
-		s.job, j.step = nil, nil // it has ended
-	}
-	return e.begin(j)
-}
-
-// begin starts a step. e.mu is held.
-func (e *Engine) begin(j *job) (*step, error) {
 	e.started++
-	s := &step{name: fmt.Sprintf("gantry-%s-%d", e.life, e.started), node: j.node, memory: j.launch.Spec.Limits.Memory,
-		job: j, gone: make(chan struct{})}
+	s := &step{name: fmt.Sprintf("gantry-%s-%d", e.life, e.started), job: j, gone: make(chan struct{})}
 	if err := os.Mkdir(filepath.Join(node.Steps(e.cfg.RunDir), s.name), 0o700); err != nil {
 		return nil, err
 	}
@@ -415,9 +381,6 @@ func (e *Engine) begin(j *job) (*step, error) {
 		return nil, err
 	}
 	argv := []string{e.cfg.Program, "slurm-node", "--runtime", e.cfg.Runtimes[j.node], "--step", s.name}
-	if e.cfg.Linger > 0 {
-		argv = append(argv, "--bundle")
-	}
 	spec := allocation.StepSpec{Node: j.launch.Node, Name: s.name, Dir: e.cfg.RunDir}
 	var secrets []byte
 	if len(e.cfg.Secrets.Values) > 0 {
@@ -428,7 +391,7 @@ func (e *Engine) begin(j *job) (*step, error) {
 		argv = append(argv, "--secrets")
 	}
 	spec.Argv = append(argv, e.cfg.RunDir, j.id)
-	spec.CPUs, spec.Memory = e.size(j.launch.Node, s.memory)
+	spec.CPUs, spec.Memory = e.size(j.launch.Node, j.launch.Spec.Limits.Memory)
 	run, err := e.cfg.Allocation.StartStep(e.ctx, spec)
 	if err != nil {
 		return nil, err
@@ -767,14 +730,10 @@ func (e *Engine) finish(j *job, lost string) {
 	}
 }
 
-// Close ends the goroutines of this process. Steps continue; those that wait for a container end.
+// Close ends the goroutines of this process. Steps continue.
 func (e *Engine) Close() error {
 	e.end()
 	e.mu.Lock()
-	for _, s := range e.idle {
-		s.run.Stdin().Close()
-	}
-	e.idle = nil
 	live := false
 	for _, j := range e.known {
 		live = live || !j.over

@@ -78,7 +78,7 @@ func TestRecovery(t *testing.T) {
 			slurmtest.Long(t)
 			s := newSite(t, runtime)
 			t.Run("what runs is adopted, what has ended is read, nothing runs twice", func(t *testing.T) {
-				r := s.newRig(t, 0)
+				r := s.newRig(t)
 				running, ended := r.launch(1, r.held()), r.launch(2, r.held())
 				r.untilBegun(running.Spec)
 				r.untilBegun(ended.Spec)
@@ -103,7 +103,7 @@ func TestRecovery(t *testing.T) {
 				}
 			})
 			t.Run("what was adopted can be frozen and killed", func(t *testing.T) {
-				r := s.newRig(t, 0)
+				r := s.newRig(t)
 				l := r.launch(0, r.held())
 				r.untilBegun(l.Spec)
 				l.Started = true
@@ -116,7 +116,7 @@ func TestRecovery(t *testing.T) {
 				r.wants(r.exit(l), planner.Killed)
 			})
 			t.Run("srun and gantry killed", func(t *testing.T) {
-				r := s.newRig(t, 0)
+				r := s.newRig(t)
 				l := r.launch(0, r.held())
 				r.untilBegun(l.Spec)
 				killSruns(t, r.config.Dir)
@@ -172,7 +172,7 @@ func TestKilledStepLeavesNothing(t *testing.T) {
 			slurmtest.Long(t)
 			s := newSite(t, runtime)
 			for _, away := range []bool{false, true} {
-				r := s.newRig(t, 0)
+				r := s.newRig(t)
 				token := fmt.Sprintf("left-by-%s-%v-%d", runtime, away, os.Getpid())
 				l := r.launch(0, r.sh(": "+token+"; echo began >>"+r.notes()+"; sleep 300; :"))
 				r.untilBegun(l.Spec)
@@ -219,7 +219,7 @@ func TestFaults(t *testing.T) {
 	slurmtest.Long(t)
 	s := newSite(t, "oci")
 	t.Run("srun killed", func(t *testing.T) {
-		r := s.newRig(t, 0)
+		r := s.newRig(t)
 		l := r.launch(0, r.held())
 		r.untilBegun(l.Spec)
 		killSruns(t, r.config.Dir)
@@ -228,7 +228,7 @@ func TestFaults(t *testing.T) {
 	})
 	for _, how := range []string{"--verbose", "--signal=KILL"} { // all signals, one after the other, or this one
 		t.Run("a step that somebody ends is lost, scancel "+how, func(t *testing.T) {
-			r := s.newRig(t, 0)
+			r := s.newRig(t)
 			l := r.launch(0, r.held())
 			r.untilBegun(l.Spec)
 			s.Command(t, "scancel", how, s.step(t))
@@ -237,7 +237,7 @@ func TestFaults(t *testing.T) {
 	}
 	for _, away := range []bool{false, true} {
 		t.Run(fmt.Sprintf("a step that ends after its program is lost, gantry away %v", away), func(t *testing.T) {
-			r := s.newRig(t, 0)
+			r := s.newRig(t)
 			l := r.launch(0, r.held())
 			r.untilBegun(l.Spec)
 			id := s.step(t)
@@ -257,7 +257,7 @@ func TestFaults(t *testing.T) {
 		})
 	}
 	t.Run("a node that is set down is lost, with what runs there", func(t *testing.T) {
-		r := s.newRig(t, 0)
+		r := s.newRig(t)
 		l, m := r.launch(3, r.held()), r.launch(2, r.held())
 		r.untilBegun(l.Spec)
 		r.untilBegun(m.Spec)
@@ -268,7 +268,7 @@ func TestFaults(t *testing.T) {
 		r.wants(r.exit(m), planner.OK)
 	})
 	t.Run("an allocation that ends", func(t *testing.T) {
-		r := s.newRig(t, 0)
+		r := s.newRig(t)
 		l := r.launch(0, r.held())
 		r.untilBegun(l.Spec)
 		s.Command(t, "scancel", s.allocation.ID())
@@ -308,7 +308,7 @@ func TestLostAgainAndAgain(t *testing.T) {
 	}
 	good := s.program
 	s.program = broken
-	r := s.newRig(t, 0)
+	r := s.newRig(t)
 	task, begun := r.sh("true"), time.Now()
 	for try := 1; ; try++ {
 		x := r.exit(r.launch(try%len(s.Nodes), task))
@@ -328,7 +328,7 @@ func TestLostAgainAndAgain(t *testing.T) {
 		t.Errorf("another task is given up, too: %s", x.Message)
 	}
 	s.program = good
-	r = s.newRig(t, 0)
+	r = s.newRig(t)
 	r.wants(r.exit(r.launch(0, r.sh("true"))), planner.OK)
 }
 
@@ -336,7 +336,7 @@ func TestLostAgainAndAgain(t *testing.T) {
 func TestRestartedController(t *testing.T) {
 	slurmtest.Long(t)
 	s := newSite(t, "oci")
-	r := s.newRig(t, 0)
+	r := s.newRig(t)
 	l := r.launch(0, r.held())
 	r.untilBegun(l.Spec)
 	s.Command(t, "scontrol", "shutdown", "slurmctld")

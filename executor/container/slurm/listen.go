@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -50,7 +49,7 @@ func (e *Engine) listen(s *step) {
 			e.countLocked(j, r != nil && r.Stopped)
 			e.finish(j, "")
 			s.job = nil
-			e.rest(s)
+			s.run.Stdin().Close()
 		}
 		e.mu.Unlock()
 	}
@@ -60,7 +59,6 @@ func (e *Engine) listen(s *step) {
 	if s.err == nil { // an earlier error is the reason
 		s.err = err
 	}
-	e.idle = slices.DeleteFunc(e.idle, func(o *step) bool { return o == s })
 	if j := s.job; j != nil {
 		if r, _ := j.dir.Result(); r != nil || j.told != nil {
 			e.finish(j, "")
@@ -90,23 +88,6 @@ func (e *Engine) seekLocked(j *job) {
 	j.sought = true
 	e.work.Add(1)
 	go e.search(j)
-}
-
-// rest has a step wait for another container. e.mu is held.
-func (e *Engine) rest(s *step) {
-	if e.cfg.Linger == 0 || e.ctx.Err() != nil {
-		s.run.Stdin().Close()
-		return
-	}
-	e.idle = append(e.idle, s)
-	s.timer = time.AfterFunc(e.cfg.Linger, func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if i := slices.Index(e.idle, s); i >= 0 {
-			e.idle = slices.Delete(e.idle, i, i+1)
-			s.run.Stdin().Close()
-		}
-	})
 }
 
 // search finds the end of a container whose srun has ended without a word, or was another gantry's: srun may have been

@@ -81,14 +81,13 @@ type rig struct {
 	site   *site
 	engine *slurm.Engine
 	config container.Config
-	linger time.Duration
 	wf     *executor.WorkflowSpec
 	next   planner.AttemptID
 	files  planner.FileID
 	seen   []planner.Body
 }
 
-func (s *site) newRig(t *testing.T, linger time.Duration) *rig {
+func (s *site) newRig(t *testing.T) *rig {
 	t.Helper()
 	dir, err := os.MkdirTemp(s.dir, "run-")
 	if err != nil {
@@ -99,7 +98,7 @@ func (s *site) newRig(t *testing.T, linger time.Duration) *rig {
 		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: name, Speed: 1,
 			Capacity: unit.Vector{unit.CPU: 2000, unit.Memory: 1 << 30, unit.Disk: unit.Unlimited}})
 	}
-	r := &rig{t: t, site: s, linger: linger, wf: &executor.WorkflowSpec{Name: "wf"},
+	r := &rig{t: t, site: s, wf: &executor.WorkflowSpec{Name: "wf"},
 		config: container.Config{Run: filepath.Base(dir), Dir: dir, Platform: p, Version: "test",
 			TaskBinary: s.program, Image: func(string) string { return s.image() }, Starts: 8}}
 	r.open()
@@ -118,7 +117,7 @@ func (s *site) image() string {
 func (r *rig) open() {
 	r.t.Helper()
 	cfg := slurm.Config{RunDir: r.config.Dir, Allocation: r.site.allocation, Names: r.site.Nodes, Nodes: r.site.Nodes,
-		Program: r.site.program, Linger: r.linger, Every: time.Second}
+		Program: r.site.program, Every: time.Second}
 	for _, report := range r.site.reports {
 		cfg.Runtimes = append(cfg.Runtimes, report.Runtime)
 	}
@@ -207,9 +206,9 @@ func (r *rig) work(t *executor.TaskSpec) string {
 }
 
 func TestContract(t *testing.T) {
-	runtimes, lingers := []string{"oci", "docker"}, []time.Duration{0, 2 * time.Second}
+	runtimes := []string{"oci", "docker"}
 	if testing.Short() {
-		runtimes, lingers = runtimes[:1], lingers[1:]
+		runtimes = runtimes[:1]
 	}
 	for _, runtime := range runtimes {
 		t.Run(runtime, func(t *testing.T) {
@@ -222,13 +221,9 @@ func TestContract(t *testing.T) {
 				}
 			}
 			s.Nodes, s.reports = s.Nodes[:2], s.reports[:2] // a run begins with a step on each
-			for _, linger := range lingers {
-				t.Run(fmt.Sprintf("bundle %v", linger), func(t *testing.T) {
-					runtimetest.Run(t, func(t *testing.T) runtimetest.Setup { return s.newRig(t, linger).setup() })
-				})
-			}
+			runtimetest.Run(t, func(t *testing.T) runtimetest.Setup { return s.newRig(t).setup() })
 			if _, err := exec.LookPath("slirp4netns"); err == nil && runtime == "oci" {
-				t.Run("network", func(t *testing.T) { s.newRig(t, 0).network() })
+				t.Run("network", func(t *testing.T) { s.newRig(t).network() })
 			}
 		})
 	}

@@ -27,12 +27,11 @@ type Config struct {
 	Engine container.Engine
 	Tree   *cgroup.Tree
 	Group  string // below which containers are to be; "": where the engine likes
-	// In has a line for each order: "run ID" and "poke", which says that there are orders for the container that runs.
-	// Out gets "started ID", "acked ID", "result ID JSON" and "ended ID" lines. Only files count: gantry may be gone.
+	// In has a line "poke" when there are orders for the container. Out gets "started ID", "acked ID", "result ID JSON"
+	// and "ended ID" lines. Only files count: gantry may be gone.
 	In      io.Reader
 	Out     io.Writer
 	Stop    <-chan os.Signal // Slurm ends the step
-	Bundle  bool             // it runs one container after the other until In ends
 	Task    string           // gantry-task on this node, which launches programs
 	Secrets bool             // In has a line "secrets JSON" before all others
 }
@@ -42,7 +41,6 @@ type step struct {
 	Config
 	watcher *cgroup.Watcher
 	device  cgroup.Device
-	next    int64 // key of the watcher
 	out     sync.Mutex
 	alone   chan struct{} // closed when In ends
 	told    chan string   // secrets
@@ -51,7 +49,6 @@ type step struct {
 	mu      sync.Mutex
 	id, own string // of the container that runs, here and with the engine; "" while none does
 	done    int    // orders of it that were carried out
-	paused  bool
 	pid     int
 	killed  bool // gantry ordered a signal
 	stopped bool
@@ -61,7 +58,7 @@ type step struct {
 // to one process after the other, and the program may be before this one.
 const stopTime = 250 * time.Millisecond
 
-// Run runs the container and, in a bundle, those that In names.
+// Run runs the container.
 func Run(ctx context.Context, cfg Config, id string) error {
 	s := &step{Config: cfg, alone: make(chan struct{}), told: make(chan string, 1),
 		stop: make(chan struct{})}
@@ -78,8 +75,7 @@ func Run(ctx context.Context, cfg Config, id string) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	queue := make(chan string, 1)
-	go s.listen(queue)
+	go s.listen()
 	go s.obey(ctx, cancel)
 	if cfg.Secrets {
 		remove, err := s.keepSecrets()
@@ -90,23 +86,7 @@ func Run(ctx context.Context, cfg Config, id string) error {
 			return err
 		}
 	}
-	for ctx.Err() == nil {
-		if err := s.one(ctx, id); err != nil {
-			return err
-		}
-		if !cfg.Bundle {
-			return nil
-		}
-		var ok bool
-		select {
-		case id, ok = <-queue:
-		case <-ctx.Done():
-		}
-		if !ok {
-			return nil
-		}
-	}
-	return nil
+	return s.one(ctx, id)
 }
 
 // Clear ends the remains of a container whose job step was killed, and removes it.
@@ -131,18 +111,15 @@ func Clear(ctx context.Context, runDir string, e container.Engine, id string) er
 const longestSecrets = 64 << 20
 
 // listen reads the lines from the starter of the step.
-func (s *step) listen(queue chan<- string) {
+func (s *step) listen() {
 	defer close(s.alone)
-	defer close(queue)
 	in := bufio.NewScanner(s.In)
 	in.Buffer(nil, longestSecrets)
 	for in.Scan() {
-		verb, id, _ := strings.Cut(in.Text(), " ")
-		if verb == "run" && id != "" {
-			queue <- id
-		} else if verb == "secrets" {
-			s.told <- id
-		} else if verb == "poke" {
+		switch verb, text, _ := strings.Cut(in.Text(), " "); verb {
+		case "secrets":
+			s.told <- text
+		case "poke":
 			s.look()
 		}
 	}
@@ -216,8 +193,7 @@ func (s *step) act(dir Dir, order string) error {
 		if err := s.Engine.Freeze(ctx, s.own, verb == "freeze"); err != nil {
 			return err
 		}
-		s.paused = verb == "freeze"
-		return write(dir.path("began.json"), Began{Pid: s.pid, Paused: s.paused}, false)
+		return write(dir.path("began.json"), Began{Pid: s.pid, Paused: verb == "freeze"}, false)
 	}
 	return fmt.Errorf("order %q is not known", order)
 }
@@ -245,10 +221,8 @@ func (s *step) one(ctx context.Context, id string) error {
 		return s.failed(dir, id, err)
 	}
 	defer s.remove(own)
-	key := int64(0)
+	const key = 1
 	if s.watcher != nil {
-		s.next++
-		key = s.next
 		if err := s.watcher.Watch(key, spec.Group(own), cgroup.Everything); err != nil {
 			fmt.Fprintln(os.Stderr, "gantry-task: node:", err)
 		}
@@ -264,7 +238,7 @@ func (s *step) one(ctx context.Context, id string) error {
 		fmt.Fprintln(os.Stderr, "gantry-task: node:", err)
 	}
 	s.mu.Lock()
-	s.id, s.own, s.done, s.paused, s.pid, s.killed = id, own, 0, false, state.Pid, false
+	s.id, s.own, s.pid = id, own, state.Pid
 	s.mu.Unlock()
 	s.say("started %s", id)
 	s.look()
