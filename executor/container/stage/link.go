@@ -27,13 +27,14 @@ func (l *Leaving) Error() string {
 const mostLinks = 40
 
 // Follow returns the path without links that a path below root leads to. It is for links of inputs and of outputs
-// alike: each of them has to stay below root, which programs see at top. An absolute link to a place below top stays
-// there. A link that leads to nothing has a path, too, and an error that is fs.ErrNotExist.
+// alike: each of them has to stay below root, which programs see at top, or by another name. An absolute link to a
+// place below it stays there, and so does one that leaves top and comes back. A link that leads to nothing has a path,
+// too, and an error that is fs.ErrNotExist.
 //
 // It looks at one name after the other, each through root: the kernel lets no name lead out of that directory, even if
 // a link takes its place meanwhile. The path that Follow returns has to be used through root for the same reason,
 // unless nobody changes the directory any more.
-func Follow(root *os.Root, top, path string) (real string, err error) {
+func Follow(root *os.Root, top, path string, other ...string) (real string, err error) {
 	link, text, links := path, path, 0
 	real = "."
 	for rest := parts(path); len(rest) > 0; {
@@ -72,14 +73,11 @@ func Follow(root *os.Root, top, path string) (real string, err error) {
 		if text, e = root.Readlink(real); e != nil {
 			return "", e
 		}
-		real = filepath.Dir(real)
-		if inside := Relative(top, "", text); filepath.IsAbs(inside) {
+		inside := Relative(top, real, text, other...)
+		if filepath.IsAbs(inside) {
 			return "", &Leaving{link, text, text + "/" + strings.Join(rest, "/")}
-		} else if filepath.IsAbs(text) {
-			real, rest = ".", append(parts(inside), rest...)
-		} else {
-			rest = append(parts(text), rest...)
 		}
+		real, rest = filepath.Dir(real), append(parts(inside), rest...)
 	}
 	return real, err
 }
@@ -124,11 +122,22 @@ func parts(path string) (names []string) {
 	return names
 }
 
-// Relative returns the text of a link at place as a relative one, if it is absolute and leads below top; else as it is.
-func Relative(top, place, text string) string {
-	if rest, below := strings.CutPrefix(text+"/", top+"/"); below && filepath.IsAbs(text) {
-		up := strings.Repeat("../", len(parts(filepath.Dir(place))))
-		return up + strings.TrimSuffix("./"+rest, "/")
+// Relative returns the text of a link at place as one that does not leave top. It does so for an absolute link below
+// top, or below another name of it, and for one that leaves top and comes back at once, if top is a path without links.
+// The text of others stays.
+func Relative(top, place, text string, other ...string) string {
+	at, names, depth, up := text, parts(text), len(parts(filepath.Dir(place))), 0
+	for up < len(names) && names[up] == ".." {
+		up++
+	}
+	if up > depth && !filepath.IsAbs(text) {
+		above := filepath.Join(top, strings.Repeat("../", up-depth))
+		at = strings.TrimSuffix(above, "/") + "/" + strings.Join(names[up:], "/")
+	}
+	for _, name := range append(other, top) {
+		if rest, below := strings.CutPrefix(at+"/", name+"/"); below && filepath.IsAbs(at) {
+			return strings.Repeat("../", depth) + strings.TrimSuffix("./"+rest, "/")
+		}
 	}
 	return text
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -203,11 +204,11 @@ func TestOutputsThatAreLinks(t *testing.T) {
 			put(t, filepath.Dir(in.External), "in")
 			want := map[string]string{"file": "hid", "also": "hid", "chain": "hid", "absolute": "hid", "dir/a": "v1/a",
 				"dir/b": "v1/a", "latest/a": "v1/a", "input": "in", "made/x": "made/y", "matched.txt": "hid",
-				"hid": "hid"}
+				"hid": "hid", "back": "hid", "v1/deep": "v1/a"}
 			spec := &executor.TaskSpec{Workflow: w, Name: "t", Command: []string{"x"},
 				Inputs: []*executor.FileSpec{in}, Outputs: []*executor.FileSpec{glob("*.txt")}}
 			for _, name := range []string{"file", "also", "chain", "absolute", "dir", "latest/a", "input", "made",
-				"made/x", "hid"} {
+				"made/x", "hid", "back", "v1/deep"} {
 				spec.Outputs = append(spec.Outputs, output(name))
 			}
 			l := &executor.Launch{Try: 1, Spec: spec}
@@ -220,7 +221,7 @@ func TestOutputsThatAreLinks(t *testing.T) {
 					}
 					link(t, work, "file", "hid", "also", "./v1/../hid", "chain", "file", "absolute",
 						filepath.Join(work, "chain"), "dir", "v1", "v1/b", "a", "latest", "v1/.", "input", "in",
-						"made/x", "y", "matched.txt", "hid")
+						"made/x", "y", "matched.txt", "hid", "back", "../t-1/hid", "v1/deep", "../../t-1/v1/a")
 				})
 			})
 			for range 2 { // once more, as after a crash
@@ -249,8 +250,8 @@ func TestOutputsThatAreLinks(t *testing.T) {
 	}
 }
 
-// Links that stay in a directory go with it from task to task, also to other nodes and into a copy that a task changes;
-// one that leads to nothing does, too.
+// Links that stay in a directory, by any of its names or by a way out and back, go with it from task to task, also to
+// other nodes and into a copy that a task changes; one that leads to nothing does, too.
 func TestLinksInDirectories(t *testing.T) {
 	s, dir := area(t, 1<<40)
 	from := filepath.Join(t.TempDir(), "db")
@@ -260,9 +261,13 @@ func TestLinksInDirectories(t *testing.T) {
 	for name, to := range links {
 		link(t, from, name, to)
 	}
-	link(t, from, "v1/all", filepath.Join(from, "x2"))
-	links["v1/all"] = "../x2"
-	in := &executor.FileSpec{ID: 1, Name: "in", External: from}
+	named := filepath.Join(t.TempDir(), "named")
+	link(t, filepath.Dir(named), "named", from)
+	link(t, from, "v1/all", filepath.Join(from, "x2"), "v1/named", named+"/x2", "back", "../db/v1/x", "v1/back",
+		"../../db/x2")
+	again := map[string]string{"v1/all": "../x2", "v1/named": "../x2", "back": "v1/x", "v1/back": "../x2"}
+	maps.Copy(links, again)
+	in := &executor.FileSpec{ID: 1, Name: "in", External: named}
 	out := &executor.FileSpec{ID: 2, Name: "out", Produced: true, Final: true}
 	has := func(at string) {
 		t.Helper()
@@ -285,8 +290,11 @@ func TestLinksInDirectories(t *testing.T) {
 		for name, to := range links {
 			link(t, work+"/out", name, to)
 		}
-		must(t, os.Remove(work+"/out/v1/all"))
-		link(t, work, "out/v1/all", work+"/out/x2")
+		for name := range again {
+			must(t, os.Remove(filepath.Join(work, "out", name)))
+		}
+		link(t, work, "out/v1/all", work+"/out/x2", "out/v1/named", work+"/out/x2", "out/back", "../out/v1/x",
+			"out/v1/back", "../../out/x2")
 	})
 	if missing, err := s.Publish(l, filepath.Join(dir, "note")); missing != "" || err != nil {
 		t.Fatal(missing, err)
@@ -310,7 +318,8 @@ func TestLinksThatAreRefused(t *testing.T) {
 		"absolute":            {"out", []string{"out", "/etc/hostname"}, []string{`"out"`, `"/etc/hostname"`}},
 		"relative":            {"out", []string{"out", "../../../../etc"}, []string{`"out"`, `"../../../../etc"`}},
 		"through another":     {"out", []string{"out", "d/mid", "d/mid", "../../x"}, []string{`"d/mid"`, `"../../x"`}},
-		"back again":          {"out", []string{"out", "../t-1/file"}, []string{`"../t-1/file"`}},
+		"out and elsewhere":   {"out", []string{"out", "../t-2/file"}, []string{`"../t-2/file"`}},
+		"back by a link":      {"out", []string{"out", "at/../../t-1/file", "at", "d"}, []string{"leads outside"}},
 		"nothing":             {"out", []string{"out", "d/none"}, []string{`"d/none"`, "was not written"}},
 		"circle":              {"out", []string{"out", "d/b", "d/b", "../out"}, []string{`"out"`, "leads to itself"}},
 		"the directory":       {"out", []string{"out", "d/.."}, []string{"the work directory itself"}},

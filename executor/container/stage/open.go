@@ -287,10 +287,14 @@ func entriesBelow(dir string) (all []Entry, err error) {
 		return nil, reason(err)
 	}
 	defer root.Close()
+	real, err := realPath(top)
+	if err != nil {
+		return nil, err
+	}
 	err = walk(root, ".", MostFiles, func(p string, d fs.DirEntry, err error) error {
 		e := Entry{Name: filepath.FromSlash(p), Dir: d != nil && d.IsDir()}
 		if err == nil && d.Type()&fs.ModeSymlink != 0 {
-			e.Link, err = linkInside(root, dir, e.Name)
+			e.Link, err = linkInside(root, real, dir, e.Name)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", p, reason(err))
@@ -301,12 +305,12 @@ func entriesBelow(dir string) (all []Entry, err error) {
 	return all, err
 }
 
-// linkInside is the text of a link that stays in the directory.
-func linkInside(root *os.Root, dir, name string) (text string, err error) {
-	if _, err = Follow(root, dir, name); err == nil || errors.Is(err, fs.ErrNotExist) {
+// linkInside is the text of a link that stays in the directory, which has two names.
+func linkInside(root *os.Root, dir, other, name string) (text string, err error) {
+	if _, err = Follow(root, dir, name, other); err == nil || errors.Is(err, fs.ErrNotExist) {
 		text, err = root.Readlink(name)
 	}
-	return Relative(dir, name, text), err
+	return Relative(dir, name, text, other), err
 }
 
 var errNone = errors.New("no such file")

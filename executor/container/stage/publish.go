@@ -361,19 +361,6 @@ func (p *publication) findInput(name string) (at string, err error) {
 
 // checkOutput makes a file, or a directory with all in it, plain, on a path without links; or it returns the fault.
 func (p *publication) checkOutput(root *os.Root, name string) (why string) {
-	st, err := root.Lstat(name)
-	if err == nil && st.Mode().IsRegular() { // its name may be no UTF-8, which fs.WalkDir does not take
-		err = p.plain(p.t.Workflow, root, name)
-	} else if err == nil {
-		why, err = p.checkTree(root, name)
-	}
-	if err != nil {
-		return "has what cannot be published: " + err.Error()
-	}
-	return why
-}
-
-func (p *publication) checkTree(root *os.Root, name string) (why string, _ error) {
 	err := walk(root, filepath.ToSlash(name), MostFiles, func(at string, d fs.DirEntry, err error) error {
 		at = filepath.FromSlash(at)
 		switch {
@@ -389,7 +376,10 @@ func (p *publication) checkTree(root *os.Root, name string) (why string, _ error
 		}
 		return fmt.Errorf("%s is %s", shown.Quote(strings.TrimPrefix(at, name+"/")), describe(d.Type()))
 	})
-	return why, err
+	if err != nil {
+		return "has what cannot be published: " + err.Error()
+	}
+	return why
 }
 
 // plain gives a file or a directory to its owner, with a mode by which every task can read it, whichever mode the

@@ -47,8 +47,8 @@ func TestOutputsUnknownBeforehand(t *testing.T) {
 	l := &executor.Launch{Try: 1, Spec: &executor.TaskSpec{Workflow: flow, Name: "split", Command: []string{"x"},
 		Outputs: []*executor.FileSpec{part, whole, one, parts}}}
 	works(t, s, l, func(work string) {
-		put(t, work, "whole/a", "whole/sub/b", "parts/1.txt", "parts/2.txt", "parts/caf\xe9.txt", "parts/.hidden.txt",
-			"parts/other", "parts/deep.txt/3", "not.txt")
+		put(t, work, "whole/a", "whole/d\xe9p\xf4t/x", "whole/sub/b", "parts/1.txt", "parts/2.txt",
+			"parts/caf\xe9.txt", "parts/.hidden.txt", "parts/other", "parts/deep.txt/3", "not.txt")
 		must(t, os.Mkdir(filepath.Join(work, "whole/empty"), 0o700))
 	})
 	for range 2 { // once more, as after a crash
@@ -56,7 +56,8 @@ func TestOutputsUnknownBeforehand(t *testing.T) {
 			t.Fatal(missing, err)
 		}
 	}
-	want := []string{"parts/1.txt", "parts/2.txt", "parts/caf\xe9.txt", "parts/deep.txt/3", "whole/a", "whole/sub/b"}
+	want := []string{"parts/1.txt", "parts/2.txt", "parts/caf\xe9.txt", "parts/deep.txt/3", "whole/a",
+		"whole/d\xe9p\xf4t/x", "whole/sub/b"}
 	if got, err := stage.Files(filepath.Join(dir, "results", "wf")); err != nil || !slices.Equal(got, want) {
 		t.Errorf("results %v, %v", got, err)
 	}

@@ -39,10 +39,7 @@ func (b *bounded) Stat(name string) (fs.FileInfo, error) { return b.root.Lstat(n
 
 // ReadDir lists a directory, whose place a pipe may have taken.
 func (b *bounded) ReadDir(name string) ([]fs.DirEntry, error) {
-	switch {
-	case !fs.ValidPath(name):
-		return nil, fs.ErrInvalid
-	case strings.Count(name, "/") >= mostDeep:
+	if strings.Count(name, "/") >= mostDeep {
 		return nil, ErrTooMany
 	}
 	dir, err := b.root.OpenFile(name, os.O_RDONLY|unix.O_DIRECTORY, 0)
