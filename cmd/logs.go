@@ -137,6 +137,10 @@ func logs(c *cli.Context) error {
 	if !session.Capabilities(life.Runtime).Programs {
 		return exit.Inputf("run %s was on %s: no program ran, so there is no output", life.Run, life.Runtime)
 	}
+	if n := len(life.Reuses); len(life.Attempts) == 0 && n > 0 && life.Reuses[n-1].Try != nil {
+		u := &life.Reuses[n-1]
+		return exit.Inputf("task %s of run %s %s: gantry logs %s %s", life.Task, life.Run, reused(u), u.Run, u.Task)
+	}
 	if len(life.Attempts) == 0 {
 		return exit.Inputf("task %s of run %s has not been started (it is %s): gantry explain %s %s says why",
 			life.Task, life.Run, life.State, life.Run, life.Task)

@@ -57,6 +57,19 @@ func TestCommandsEndAtTheFirstFailure(t *testing.T) {
 					t.Errorf("%q is not in\n%s", want, said)
 				}
 			}
+			c.gantry(exitTasksFailed, "run", "-q", "--runtime", on, "--image", "gantry/busybox", "--name", "again",
+				"--reuse", file)
+			said, _ = c.gantry(exitOK, "show", "again")
+			for _, want := range []string{"wrote to standard error: w/loud.txt: gantry logs again TASK",
+				"w/loose.txt on host: wrote to standard error, and left an empty output: \"loose.txt\""} {
+				if !strings.Contains(said, want) {
+					t.Errorf("%q is not in\n%s", want, said)
+				}
+			}
+			if _, said = c.gantry(exitInput, "logs", "again", "loud.txt"); !strings.Contains(said, "takes over the "+
+				"results of task loud.txt of run r, attempt 1") || !strings.Contains(said, "gantry logs r loud.txt") {
+				t.Errorf("logs: %s", said)
+			}
 			for out, why := range map[string]string{"pipe.txt": "exit code 1", "first.txt": "exit code 1",
 				"fails.txt": "exit code 1", "cut.txt": "(broken pipe): a program of a pipe"} {
 				if said, _ := c.gantry(exitOK, "explain", "r", out); !strings.Contains(said, why) {

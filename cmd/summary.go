@@ -117,7 +117,7 @@ func printOverview(b *term.Sheet, s *summary.Run) {
 	}
 	if s.Makespan != nil {
 		fmt.Fprintf(b, ", makespan %s%s", term.Span(s.Makespan), predictedText(s))
-	} else {
+	} else if s.Tasks > 0 {
 		fmt.Fprintf(b, ", %s so far", term.Span(&s.Clock))
 	}
 	if n := s.Attempts - s.Done + s.Reused; n > 0 && s.Attempts > 0 {

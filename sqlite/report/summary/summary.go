@@ -326,7 +326,8 @@ func (s *Run) sumUp(r *reading) {
 		WHERE run = ?`)
 	into(r, &s.Failures, r.id, failures+"t.run = ?1 AND t.state = 'failed' ORDER BY a.ended_ns")
 	into(r, &s.Doubts, r.id, failures+"t.run = ?1 AND "+doubted+" AND t.task IN "+
-		"(SELECT task FROM attempts WHERE run = ?1 AND message IS NOT NULL) ORDER BY a.ended_ns")
+		"(SELECT task FROM attempts WHERE run = ?1 AND message IS NOT NULL UNION ALL "+
+		"SELECT task FROM reuses WHERE run = ?1 AND from_attempt IS NOT NULL) ORDER BY a.ended_ns")
 }
 
 const (
@@ -334,7 +335,9 @@ const (
 			coalesce(a.message, ''), t.attempts
 		FROM tasks t JOIN workflows w ON w.run = t.run AND w.workflow = t.workflow LEFT JOIN nodes n ON
 			n.run = t.run AND n.node = t.node
-		LEFT JOIN attempts a ON a.run = t.run AND a.attempt = t.attempt WHERE `
+		LEFT JOIN reuses u ON u.run = t.run AND u.task = t.task
+		LEFT JOIN attempts a ON a.attempt = coalesce(t.attempt, u.from_attempt) AND a.run = iif(t.attempt IS NOT NULL
+			OR u.from_run = '', t.run, (SELECT id FROM runs WHERE name = u.from_run)) WHERE `
 	doubted = "t.state = 'done' AND a.message IS NOT NULL"
 )
 
