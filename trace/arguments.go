@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/expand"
@@ -19,9 +20,13 @@ const (
 	mostExpanded = 4 << 20  // bytes of words, and of values of variables
 )
 
-// parseArguments parses a text as bash does the arguments of a command. The error says in a few words which action of
-// bash gantry does not do: run another program, or redirect.
-func parseArguments(text string) (words []*syntax.Word, err error) {
+// ofBash are the parameters that bash sets by itself.
+var ofBash = strings.Fields("$ ! @ 0 - _ BASH BASHOPTS BASHPID BASH_VERSION DIRSTACK EPOCHREALTIME EPOCHSECONDS EUID " +
+	"GROUPS HOSTNAME HOSTTYPE IFS MACHTYPE OPTIND OSTYPE PPID PS4 RANDOM SECONDS SHELLOPTS SHLVL SRANDOM UID")
+
+// parseArguments parses a text as bash does the arguments of a command that has these variables. The error says in a
+// few words which action of bash gantry does not do: run another program, redirect, or set variables.
+func parseArguments(text string, env []string) (words []*syntax.Word, err error) {
 	if len(text) > mostText {
 		return nil, fmt.Errorf("%d bytes with quotes, variables or patterns, and gantry expands %d: hand them over "+
 			"in a file", len(text), mostText)
@@ -50,8 +55,9 @@ func parseArguments(text string) (words []*syntax.Word, err error) {
 				if n.Repl != nil {
 					err = errors.New("a replacement in a variable, which gantry does not do")
 				}
-				if name := n.Param.Value; name == "$" || name == "!" {
-					err = fmt.Errorf("$%s, the number of a process, which gantry does not know", name)
+				if name := n.Param.Value; slices.Contains(ofBash, name) && !slices.ContainsFunc(env,
+					func(e string) bool { return strings.HasPrefix(e, name+"=") }) {
+					err = fmt.Errorf("$%s, which only bash knows: give the task a variable of its own", name)
 				}
 			case *syntax.CmdSubst:
 				err = errors.New("a command substitution, which gantry does not run")
@@ -85,12 +91,12 @@ func argumentsError(text string, err error) error {
 }
 
 // FixedArguments returns the words of a text, and whether they are the same in every directory and environment that has
-// the variables of env. Words of braces, which may be many, are not.
-func FixedArguments(text string, env []string) (words []string, fixed bool, err error) {
+// the variables of env. Words of braces, which may be many, are not. The text may use other variables, too.
+func FixedArguments(text string, env []string, other ...string) (words []string, fixed bool, err error) {
 	if !strings.ContainsAny(text, "\\\"'$`|&;<>()#*?[~{!\n") { // most
 		return strings.Fields(text), true, nil
 	}
-	parsed, err := parseArguments(text)
+	parsed, err := parseArguments(text, slices.Concat(other, env))
 	if err != nil {
 		return nil, false, err
 	}
@@ -136,7 +142,7 @@ func FixedArguments(text string, env []string) (words []string, fixed bool, err 
 // match in; nil: patterns stay as they are.
 func ExpandArguments(text string, env []string, dir string, list func(path string) ([]fs.DirEntry, error)) ([]string,
 	error) {
-	parsed, err := parseArguments(text)
+	parsed, err := parseArguments(text, env)
 	if err != nil {
 		return nil, err
 	}

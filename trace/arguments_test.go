@@ -39,7 +39,7 @@ b"`, `$((1+2)) $`, `-f "QD < 2.0 || FS > 60.0"`, `[ab].txt [!a].txt`, `\`, `""`,
 	}
 	for _, text := range []string{"`id`", "$(id)", `"$(id)"`,
 		"<(id)", "a > b", "a | b", "a; b", "a & b", "(a)", "'a", `"a`,
-		"${", "$((", "x.$$", `"$!"`} {
+		"${", "$((", "x.$$", `"$!"`, `"$@"`, "$RANDOM", `-s "${HOSTNAME}"`, "$0"} {
 		if got, err := trace.ExpandArguments(text, env, dir, os.ReadDir); err == nil {
 			t.Errorf("%s: %q, want an error", text, got)
 		}

@@ -411,7 +411,7 @@ func (b *builder) program(t *Task, key transformation, text string, own, shared 
 	if name == "" || b.wf.Format == DAX && text == "" && (at == nil || name == key.name) {
 		return
 	}
-	words, fixed, err := FixedArguments(text, nil)
+	words, fixed, err := FixedArguments(text, nil, t.Env...)
 	switch {
 	case err != nil:
 		b.obstacle(t.Line, t.ID, "arguments: %v", err)

@@ -293,7 +293,7 @@ jobs:
 - {type: job, id: A, name: p, arguments: [a], uses: [], profiles: {env: {D: job, E: job, F: job}, pegasus: {cores: 4}}}
 transformationCatalog:
   transformations:
-  - {name: p, profiles: {env: {F: transformation}, pegasus: {cores: 2}},
+  - {name: p, profiles: {env: {F: " a  b "}, pegasus: {cores: 2}},
     sites: [{name: local, pfn: /p, type: installed, container: c}]}
   containers:
   - {name: c, type: docker, image: i, profiles: {env: {C: container, D: container, E: container, F: container}}}
@@ -301,7 +301,7 @@ siteCatalog: {sites: [{name: local, profiles: {env: {E: site, F: site}}}, {name:
 `, "pegasus.properties": "env.A=properties\nenv.B=properties\nenv.C=properties\npegasus.cores=8\npegasus.memory=5\n" +
 		"dagman.retry=2\npegasus.mode=development\n"}), trace.ReadOptions{})
 	a := w.Tasks[0]
-	want := []string{"A=properties", "B=workflow", "C=container", "D=job", "E=site", "F=transformation"}
+	want := []string{"A=properties", "B=workflow", "C=container", "D=job", "E=site", "F= a  b "}
 	if !reflect.DeepEqual(a.Env, want) {
 		t.Errorf("environment %q, want %q", a.Env, want)
 	}

@@ -220,7 +220,7 @@ func (r *catalogReader) addProfiles(to *profiles, v *reader.Node) {
 				line = r.y.Line(v)
 			}
 			to.add(r.b, profile{namespace: strings.ToLower(ns), key: key, line: line,
-				value: r.b.environment(r.c, strings.TrimSpace(r.y.Text(v)))})
+				value: r.b.environment(r.c, r.y.Text(v))})
 		})
 	})
 }

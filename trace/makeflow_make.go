@@ -245,6 +245,9 @@ func (l *lexer) set(name, value string, mode byte, line int) {
 		l.fail("bound", line, "%s", reader.TooLongName)
 	case name == "BATCH_OPTIONS":
 		l.batch = cmp.Or(l.batch, line)
+		if what, has := (profile{namespace: "condor", key: "arguments", value: value}).demand(); what != "" {
+			l.b.ungiven(line, "", what, name, value, has)
+		}
 	}
 	if l.rule != nil {
 		if mode == '+' {

@@ -130,6 +130,13 @@ func TestRequestsThatOneHostCannotGrantAreRefused(t *testing.T) {
 			t.Errorf("%s: %q, %v", at, w.Obstacles, faults)
 		}
 	}
+	for value, refused := range map[string]int{"-q long": 0, "--gres=gpu:1": 1} {
+		w, faults, err := trace.Read(strings.NewReader("BATCH_OPTIONS="+value+"\na:\n\ttouch a\n"), "w.makeflow",
+			trace.ReadOptions{})
+		if err != nil || trace.HasErrors(faults) || len(w.Obstacles) != refused {
+			t.Errorf("%s: %q, %v, %v", value, w.Obstacles, faults, err)
+		}
+	}
 }
 
 // GPUs are read from all formats. What is no number of them is refused by name, once for each value.
