@@ -341,6 +341,8 @@ func jobOf(st *api.Status) sbatch.Row {
 		r.Exit = max(0, *st.Exit)
 	}
 	switch {
+	case r.State == sbatch.Running: // also one that is being ended
+		r.Reason = ""
 	case r.State == sbatch.Pending && r.Reason == api.Throttled:
 		r.Reason = "JobArrayTaskLimit"
 	case r.State == sbatch.Pending && r.Reason == "":

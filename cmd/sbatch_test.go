@@ -534,6 +534,17 @@ func TestArraysAreThrottled(t *testing.T) {
 	})
 }
 
+// A job that is being ended runs for Slurm's commands until it is over, and is cancelled for gantry's own.
+func TestAJobThatIsBeingEnded(t *testing.T) {
+	_, server := slurmServer(t, "--runtime", runtimesOf(t)[0], "--grace", "1h")
+	id := sbatched(t, "--array", "7", "-o", "/dev/null", "--wrap",
+		"trap '' TERM; : >begun; while :; do sleep 0.1; done")
+	waitForFile(t, "begun")
+	expect(t, exitOK, nil, "scancel", id+"_7")
+	expect(t, exitOK, []string{id + "_7 R None\n"}, "squeue", "-h", "-o", "%i %t %r", "-j", id)
+	expect(t, exitOK, []string{`"state":"cancelled"`, "is being ended"}, "queue", "--json", "--dir", server.dir)
+}
+
 // Directories and files of jobs may have any names that a file system has.
 func TestJobsWorkInOddlyNamedDirectories(t *testing.T) {
 	eachRuntime(t, func(t *testing.T, work string, _ *served) {

@@ -45,11 +45,10 @@ func (s *Server) Watch(v planner.View, events []planner.Event, admitted []*execu
 		case *planner.TaskReused:
 			task = b.Task
 		case planner.WorkflowCancelled:
-			if e := s.places[place{b.Workflow, planner.None}]; e != nil {
-				e.State = sqlite.Cancelled
-			}
+			s.cancelled(place{b.Workflow, planner.None})
 			skips = true
 		case planner.TaskCancelled:
+			s.cancelled(place{v.Task(b.Task).Workflow, b.Task})
 			skips = true
 		}
 		if task != planner.None {
@@ -62,6 +61,13 @@ func (s *Server) Watch(v planner.View, events []planner.Event, admitted []*execu
 		for _, e := range s.places {
 			s.settle(v, e)
 		}
+	}
+}
+
+// cancelled notes that what runs of a submission is being ended.
+func (s *Server) cancelled(at place) {
+	if e := s.places[at]; e != nil {
+		e.State = sqlite.Cancelled
 	}
 }
 
@@ -464,7 +470,7 @@ func (s *Server) live(ctx context.Context, of []entry, explain bool) ([]api.Stat
 				st.Reason = api.Throttled
 			case !e.arrived:
 			case e.single:
-				next = s.liveTask(v, e.Task, st)
+				next = s.liveTask(v, e, st)
 			default:
 				next = s.liveWorkflow(v, e, st, running[e.Workflow])
 			}
@@ -523,9 +529,12 @@ func (s *Server) liveWorkflow(v planner.View, e *entry, st *api.Status, running 
 }
 
 // liveTask is how a single task stands. It returns the task if that could start.
-func (s *Server) liveTask(v planner.View, t planner.TaskID, st *api.Status) planner.TaskID {
+func (s *Server) liveTask(v planner.View, e *entry, st *api.Status) planner.TaskID {
+	t := e.Task
 	phase := v.Phase(t)
-	st.State, st.Over = phase.String(), phase.Ended()
+	if st.State, st.Over = phase.String(), phase.Ended(); e.State == sqlite.Cancelled {
+		st.State = sqlite.Cancelled
+	}
 	if a := v.Current(t); a != planner.None {
 		st.Running = 1
 		st.Started = s.wall(v.Attempt(a).Ordered, -1)
