@@ -103,7 +103,7 @@ func firstOf(c *cli.Context, db *sqlite.DB, run string, f summary.Failure) (*fir
 		if c.IsSet("dir") {
 			words = slices.Insert(words, 2, "--dir", homeOf(c))
 		}
-		first.Repeat = "echo 'sh .command.sh' | " + executor.Quote(words)
+		first.Repeat = "echo 'sh .command.sh' | " + executor.QuoteLine(words)
 	}
 	return first, nil
 }

@@ -488,7 +488,11 @@ func (r *report) print(out io.Writer) error {
 		if r.CriticalPath != nil {
 			path = seconds(*r.CriticalPath)
 		}
-		fmt.Fprintf(&b, "  runtime        %s, critical path %s\n", seconds(r.RuntimeSeconds), path)
+		if r.Tasks > 0 && r.Known[trace.Runtime.String()] == 0 {
+			fmt.Fprintln(&b, "  runtime        unknown")
+		} else {
+			fmt.Fprintf(&b, "  runtime        %s, critical path %s\n", seconds(r.RuntimeSeconds), path)
+		}
 		sizes := "none with a size"
 		if r.Sized > 0 {
 			sizes = fmt.Sprintf("%d with a size: %s", r.Sized, shown.Size(r.Bytes))
@@ -545,7 +549,7 @@ func (r *report) print(out io.Writer) error {
 			if f.Count > 1 {
 				times = fmt.Sprintf(" (%d times; the first is shown)", f.Count)
 			}
-			fmt.Fprintf(&b, "  %s: %s%s: %s%s\n", kind.name, line, f.Rule, f.Message, times)
+			fmt.Fprintf(&b, "  %s: %s%s: %s%s\n", kind.name, line, f.Rule, shown.Under(f.Message, "    "), times)
 		}
 	}
 	for _, x := range r.Commands {

@@ -263,7 +263,10 @@ func TestNamesCannotForgeALine(t *testing.T) {
 	trace := written(t, "evil.json", `{"name": "e\n`+forged+`", "schemaVersion": "1.5", "workflow": {"specification": {
 		"tasks": [{"name": "n\n`+forged+`", "id": "a\n`+forged+`\u001b[2J", "children": ["none\n`+forged+`"], "parents": [],
 			"inputFiles": ["f\n`+forged+`"]}], "files": [{"id": "f\n`+forged+`", "sizeInBytes": -3}]}}}`)
+	known := written(t, "known.json", `{"name": "k", "schemaVersion": "1.5", "workflow": {"specification": {"tasks": [
+		{"name": "n\n`+forged+`", "id": "a"}], "files": []}, "execution": {"tasks": [{"id": "a", "command": "true"}]}}}`)
 	for _, args := range [][]string{{"show"}, {"show", "--tasks"}, {"show", "--all"}, {"show", "--json"}, {"ls"},
+		{"check", "no\n" + forged}, {"run", "--runtime", "null", "--dry-run", "--image", "i", known},
 		{"explain", "able-curie-2222", "#0"}, {"explain", "able-curie-2222", "#1"}, {"explain", "able-curie-2222",
 			"no\n" + forged}, {"analyze"}, {"statistics"}, {"report", "able-curie-2222"},
 		{"logs", "able-curie-2222", "#0"},

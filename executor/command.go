@@ -26,20 +26,20 @@ func commandLine(t *TaskSpec, expand bool) string {
 	case t.Emulated():
 		return ""
 	case t.Shell:
-		line = quoteLine(trace.ShellArgv(t.Command, ScriptFile))
+		line = QuoteLine(trace.ShellArgv(t.Command, ScriptFile))
 	case t.Expand && len(t.Command) > 1:
-		line = quoteLine(t.Command[:1]) + " " + t.Command[1]
+		line = QuoteLine(t.Command[:1]) + " " + t.Command[1]
 		if expand {
 			words, fixed, err := trace.FixedArguments(t.Command[1], append([]string{Home}, t.Env...))
 			if fixed && err == nil {
-				line = quoteLine(append(t.Command[:1:1], words...))
+				line = QuoteLine(append(t.Command[:1:1], words...))
 			}
 		}
 		if hidden(line) {
-			line = quoteLine([]string{"bash", "-c", line})
+			line = QuoteLine([]string{"bash", "-c", line})
 		}
 	default:
-		line = quoteLine(t.Command)
+		line = QuoteLine(t.Command)
 	}
 	for _, x := range []struct{ sign, file string }{{"<", t.Stdin}, {">", t.Stdout}, {"2>", t.Stderr}} {
 		switch {
@@ -47,7 +47,7 @@ func commandLine(t *TaskSpec, expand bool) string {
 		case x.sign == "2>" && x.file == t.Stdout:
 			line += " 2>&1"
 		default:
-			line += " " + x.sign + quoteLine([]string{x.file})
+			line += " " + x.sign + QuoteLine([]string{x.file})
 		}
 	}
 	return line
@@ -62,8 +62,8 @@ func Written(t *TaskSpec) string {
 	return commandLine(t, false)
 }
 
-// quoteLine is Quote with $'...', which bash reads, around an argument that would act on a terminal or begin a line.
-func quoteLine(argv []string) string {
+// QuoteLine is Quote with $'...', which bash reads, around an argument that would act on a terminal or begin a line.
+func QuoteLine(argv []string) string {
 	words := make([]string, len(argv))
 	for i, s := range argv {
 		words[i] = Quote([]string{s})

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/mattn/go-isatty"
@@ -147,7 +148,9 @@ func Named(n int, names []string) string {
 
 // NamesOf lists the first names.
 func NamesOf(names []string, most int) string {
-	return Named(len(names), names[:min(most, len(names))])
+	first := slices.Clone(names[:min(most, len(names))])
+	shown.Names(&first)
+	return Named(len(names), first)
 }
 
 // InstantOf writes an instant of a run.
