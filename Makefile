@@ -187,7 +187,7 @@ test-release: ## build a release twice and compare, install its package in a fre
 reproduce: build ## all tables and figures of the papers at full scale, resumably, and reproduce/page.html; JOBS
 	go run ./scripts/reproduce $(if $(JOBS),-jobs $(JOBS))
 
-reproduce-quick: build ## the same in 15 minutes on two cores: short streams, few repetitions; reproduce-quick/page.html
+reproduce-quick: build ## the same in 10 minutes on two cores: short streams, few repetitions; reproduce-quick/page.html
 	go run ./scripts/reproduce -quick $(if $(JOBS),-jobs $(JOBS))
 
 figure: build ## the experiments behind one figure or table of a paper: PAPER=ccgrid|rm-dcwf|mows|3dsf N=7 (tN is a table); QUICK=1, JOBS

@@ -43,7 +43,7 @@ type runnable struct {
 func main() {
 	r := &runner{}
 	flag.StringVar(&r.examples, "suite", "examples/experiments", "the directory of reproduce.yaml")
-	flag.BoolVar(&r.quick, "quick", false, "short streams and few repetitions, at most 15 minutes on two cores")
+	flag.BoolVar(&r.quick, "quick", false, "short streams and few repetitions, at most 10 minutes on two cores")
 	flag.IntVar(&r.jobs, "jobs", runtime.NumCPU(), "simulations at once")
 	flag.StringVar(&r.dir, "dir", "", "keep results in this directory (reproduce, reproduce-quick)")
 	write := flag.Bool("write", false, "run nothing: write the short forms of the results, and the pages of the papers")

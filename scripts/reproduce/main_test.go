@@ -32,8 +32,8 @@ func TestTheSuiteHasTheExperimentsOfAllPages(t *testing.T) {
 			sum += r.cost(x, n, n)
 		}
 		if r.quick {
-			if sum > 24*60 { // of 30 that two cores have in 15 minutes
-				t.Errorf("the quick variant takes %v s of CPU time, too much for 15 minutes on two cores", sum)
+			if sum > 16*60 { // of 20 that two cores have in 10 minutes
+				t.Errorf("the quick variant takes %v s of CPU time, too much for 10 minutes on two cores", sum)
 			}
 			continue
 		}
