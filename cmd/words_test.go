@@ -44,6 +44,15 @@ func TestNothingIsPredictedFromADefault(t *testing.T) {
 	if !strings.Contains(errs, "nothing is known of head, tr: each of their tasks takes 1 s here") {
 		t.Errorf("a simulation says\n%s", errs)
 	}
+	// The arguments of WfBench say how much there is to do.
+	bench := written(t, "bench.json", `{"name": "b", "schemaVersion": "1.5", "workflow": {"specification": {"tasks": [
+		{"name": "a", "id": "a", "parents": [], "children": []}]}, "execution": {"makespanInSeconds": 0,
+		"executedAt": "unknown", "tasks": [{"id": "a", "runtimeInSeconds": 0, "command": {"program": "wfbench",
+		"arguments": ["--cpu-work 60"]}}]}}}`)
+	if _, out, errs = invoke(t, "simulate", "--no-log", "--host-model=none", bench); strings.Contains(errs, "known") ||
+		!strings.Contains(out, "makespan 1.5s") {
+		t.Errorf("a simulation of a specification of WfBench says\n%s%s", out, errs)
+	}
 }
 
 // A server shows no end of work of which nothing is known, nor of work that waits behind it.

@@ -162,7 +162,7 @@ func (t *Task) benchmark(note func(f Fields, rule string)) {
 	if work == 0 {
 		return
 	}
-	t.Runtime, t.Known, t.Imputed = time.Duration(work*25e6), t.Known&^Runtime, t.Imputed|Runtime
+	t.Runtime, t.Known = time.Duration(work*25e6), t.Known|Runtime
 	note(Runtime, "25 ms for each unit of WfBench's --cpu-work")
 	if share := numbers["--percent-cpu"]; share > 0 && share <= 1 && !t.Known.Has(AvgCPU) {
 		t.AvgCPU, t.Imputed = 100*share, t.Imputed|AvgCPU
