@@ -60,6 +60,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			&cli.BoolFlag{Name: "no-log", Usage: "write no log, print only the makespan; not with --json"},
 		}),
 		Action: func(c *cli.Context) error {
+			collectSeldom()
 			if c.Bool("no-log") && c.Bool("json") {
 				return exit.Usagef("--json prints the summary of the log: it cannot go with --no-log")
 			}

@@ -21,6 +21,7 @@ type tables struct {
 	made     map[string]*statement // by text: prepared when it is used first
 	row      [64]driver.Value      // memory of one, which has no more columns
 	body     bytes.Buffer          // of an event
+	events   []driver.Value        // of events that wait to be written together
 	identify bool                  // tasks get an identity
 	commands bool                  // and their command: programs run
 	nodes    []planner.Node

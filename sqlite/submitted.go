@@ -98,7 +98,7 @@ func DecodeSubmission(text []byte) (*executor.Submission, error) {
 var submissionJSON = jsonv2.JoinOptions(logJSON, jsontext.AllowInvalidUTF8(false),
 	jsonv2.WithMarshalers(jsonv2.MarshalToFunc(func(to *jsontext.Encoder, s string) error {
 		if utf8.ValidString(s) {
-			return errors.ErrUnsupported
+			return to.WriteToken(jsontext.String(s))
 		}
 		return jsonv2.MarshalEncode(to, [1][]byte{[]byte(s)})
 	})),

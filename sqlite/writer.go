@@ -12,14 +12,24 @@ import (
 	"gantry/planner"
 )
 
+const (
+	// together is how many events one statement inserts, if a batch has as many.
+	together = 16
+	// eventWidth is how many columns of an event have values of their own.
+	eventWidth = 5
+)
+
 var (
-	insertEvent  = insertInto("INSERT", "events", "run, seq, at_ns, kind, subject, body")
+	// FAIL, as an error undoes the transaction: for ABORT, SQLite would copy each page before it changes it.
+	insertEvent  = insertInto("INSERT OR FAIL", "events", "run, seq, at_ns, kind, subject, body")
+	insertEvents = insertEvent + strings.Repeat(",(?1,?,?,?,?,?)", together-1)
 	insertSample = insertInto("INSERT OR REPLACE", "samples",
 		"run, attempt, at_ns, cpu_ns, memory_bytes, read_bytes, written_bytes")
 )
 
 // append writes a batch, with the definitions of its admissions, within the transaction that the caller opened.
 func (p *projection) append(b *executor.Batch, definitions [][]byte) error {
+	p.out.events = p.out.events[:0]
 	for i, n := 0, 0; i < len(b.Events); i++ {
 		ev := &b.Events[i]
 		if err := p.out.addEvent(ev); err != nil {
@@ -40,9 +50,15 @@ func (p *projection) append(b *executor.Batch, definitions [][]byte) error {
 			p.leave(f)
 		}
 	}
+	for rest := p.out.events; len(rest) > 0; rest = rest[eventWidth:] {
+		if err := p.out.exec(insertEvent, rest[:eventWidth]...); err != nil {
+			return err
+		}
+	}
 	return p.write()
 }
 
+// addEvent adds an event to those that wait, and writes them if there are enough.
 func (t *tables) addEvent(ev *planner.Event) error {
 	t.body.Reset()
 	subject, err := encodeBody(&t.body, ev.At, ev.Body)
@@ -53,7 +69,12 @@ func (t *tables) addEvent(ev *planner.Event) error {
 	if t.body.Len() > 0 {
 		body = t.body.String()
 	}
-	return t.exec(insertEvent, int64(ev.Seq), int64(ev.At), int64(ev.Body.Kind()), subject, body)
+	t.events = append(t.events, int64(ev.Seq), int64(ev.At), int64(ev.Body.Kind()), subject, body)
+	if len(t.events) == together*eventWidth {
+		err = t.exec(insertEvents, t.events...)
+		t.events = t.events[:0]
+	}
+	return err
 }
 
 func (t *tables) addSample(s *Sample) error {
