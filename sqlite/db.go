@@ -1,6 +1,10 @@
 // Package sqlite keeps the log of gantry's runs: one SQLite file in WAL mode, many runs. The log of events is the
 // truth; the tables and views beside it, written in the same transactions, are for questions. FORMAT.md describes the
 // file.
+//
+// It has four parts: the schema and opening (schema, db, fault); writing, by one projection (project) and one sink
+// (rows, writer), with run, aside, event and definition; reading (query, replay, growth, extract); and questions in the
+// other files, each asked by several packages. A question of one package alone stands there.
 package sqlite
 
 import (

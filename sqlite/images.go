@@ -2,46 +2,6 @@ package sqlite
 
 import "context"
 
-// Scopes of predictions.
-const (
-	ScopeRun      = "run"
-	ScopeWorkflow = "workflow"
-	ScopeKind     = "kind"
-)
-
-// Prediction is the expected makespan of a run or of one of its workflows, or the expected mean time of a task of a
-// type from its inputs in place to its end. Low and High bound the interval of 80 %. Actual, Error and Within are nil
-// until Actual is known.
-type Prediction struct {
-	At          Span     `json:"made_s"` // 0: before the run began
-	Scope       string   `json:"scope"`
-	Name        string   `json:"name"`  // "" of the run
-	Basis       string   `json:"basis"` // basis of the simulation
-	Tasks       int      `json:"tasks"`
-	Repetitions int      `json:"repetitions"`
-	Expected    Span     `json:"predicted_s"`
-	Low         Span     `json:"low_s"`
-	High        Span     `json:"high_s"`
-	Actual      *Span    `json:"actual_s"`
-	Error       *float64 `json:"error_percent"` // of Expected against Actual
-	Within      *bool    `json:"within"`        // Actual is in the interval
-}
-
-// Predict keeps predictions.
-func (r *Run) Predict(all []Prediction) error {
-	return r.db.transact(func() error {
-		for i := range all {
-			p := &all[i]
-			if err := r.db.exec(`INSERT OR REPLACE INTO predictions(run, at_ns, scope, name, basis, tasks, repetitions,
-				expected_ns, low_ns, high_ns) VALUES (?,?,?,?,?,?,?,?,?,?)`, r.id, p.At, p.Scope, p.Name, p.Basis,
-				p.Tasks, p.Repetitions, p.Expected, p.Low, p.High); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
 // Image is the image that a name stood for in a run.
 type Image struct {
 	Ref string `json:"image"` // as the workflow names it
