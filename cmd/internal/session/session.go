@@ -242,7 +242,7 @@ func (s *Session) beginClock() error {
 // announce prints the beginning of the run, and its prediction.
 func (s *Session) announce(virtual bool) {
 	b := term.Begun{Run: s.Name, Policy: s.Set.Policy, Platform: s.Platform, Tasks: s.tasks,
-		Repetition: s.Set.Repetition, Repetitions: s.repetitions, Virtual: virtual, Planner: s.Engine.Planner,
+		Repetition: s.Set.Repetition, Repetitions: s.repetitions,
 		Started: s.Started, Expected: s.expected}
 	if s.opts.Server != nil {
 		b.Home = s.Home

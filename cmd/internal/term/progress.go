@@ -21,24 +21,27 @@ import (
 // Progress prints the progress of a run: on a terminal one line that is redrawn, elsewhere a few plain lines, nothing
 // with --quiet. It writes to standard error; standard output has the summary only.
 type Progress struct {
-	mu      sync.Mutex
-	out     io.Writer
-	quiet   bool             // no progress, no notes; warnings of inputs neither
-	drawn   time.Time        // when a bar was drawn; zero: there is none
-	board   *board           // of a run; nil where lines are not redrawn
-	ends    func() time.Time // of a run, as a simulation expects it; zero: not known
-	begun   time.Time
-	virtual bool
-	total   int
-	done    int
-	failed  int
-	silent  bool                 // failures are not printed
-	former  int                  // Tasks of workflows that others continue
-	names   []*executor.TaskSpec // by task
-	shown   int                  // failures printed
-	told    int                  // predictions printed
-	next    int                  // plain lines: percent at which the next is due
-	due     time.Time            // plain lines of a meter: when the next is due
+	mu       sync.Mutex
+	out      io.Writer
+	terminal io.Writer        // where the bar is drawn; nil: nowhere
+	quiet    bool             // no progress, no notes; warnings of inputs neither
+	bar      func() string    // the line that is redrawn; nil: there is none
+	drawn    time.Time        // when it was
+	ended    chan struct{}    // closed when a run has ended
+	ends     func() time.Time // of a run, as a simulation expects it; zero: not known
+	begun    time.Time
+	total    int
+	done     int
+	failed   int
+	underWay int
+	running  []*executor.TaskSpec // some of the tasks that are under way
+	silent   bool                 // failures are not printed
+	former   int                  // Tasks of workflows that others continue
+	names    []*executor.TaskSpec // by task
+	shown    int                  // failures printed
+	told     int                  // predictions printed
+	next     int                  // plain lines: percent at which the next is due
+	due      time.Time            // plain lines of a meter: when the next is due
 	// Warnings has those that were printed.
 	warnings map[string]bool
 }
@@ -47,12 +50,17 @@ type Progress struct {
 const (
 	maxFailuresShown = 10
 	maxWarningsShown = 10
+	maxRunningShown  = 8
 	plainStep        = 20 // percent
 )
 
 // New makes one for standard error.
 func New(quiet bool) *Progress {
-	return &Progress{out: Fitted(os.Stderr, os.Stderr), quiet: quiet, next: plainStep, warnings: map[string]bool{}}
+	p := &Progress{out: Fitted(os.Stderr, os.Stderr), quiet: quiet, next: plainStep, warnings: map[string]bool{}}
+	if Terminal(os.Stderr) {
+		p.terminal = os.Stderr
+	}
+	return p
 }
 
 // Begun describes a run that begins.
@@ -63,8 +71,6 @@ type Begun struct {
 	Tasks       int
 	Repetition  int // of several
 	Repetitions int
-	Virtual     bool
-	Planner     *planner.Planner
 	Started     time.Time           // origin of the axis of the run
 	Expected    func() planner.Time // the end, as a simulation expects it; unit.Never: not known
 }
@@ -75,7 +81,6 @@ func (p *Progress) Begin(r Begun) {
 	defer p.mu.Unlock()
 	p.begun = time.Now()
 	p.total += r.Tasks
-	p.virtual = r.Virtual
 	if p.quiet {
 		return
 	}
@@ -96,13 +101,47 @@ func (p *Progress) Begin(r Begun) {
 		}
 		return r.Started.Add(time.Duration(end))
 	}
-	if Terminal(os.Stderr) && !r.Virtual {
-		p.board = newBoard(os.Stderr, &r)
-		p.board.take(r.Planner.View(), nil, p.names)
-		go p.board.tick(&p.mu)
-	} else if Terminal(os.Stderr) {
-		p.draw("starting", 0, int64(p.total))
+	if p.terminal != nil {
+		p.ended = make(chan struct{})
+		p.draw(p.status)
+		go p.tick(p.ended)
 	}
+}
+
+// tick redraws the bar of a run while nothing happens.
+func (p *Progress) tick(ended <-chan struct{}) {
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-t.C:
+			p.mu.Lock()
+			if p.bar != nil {
+				p.redraw()
+			}
+			p.mu.Unlock()
+		}
+	}
+}
+
+// status is the bar of a run.
+func (p *Progress) status() string {
+	var names []string
+	for _, t := range p.running {
+		names = append(names, shown.Short(shown.Line(t.Name), 40))
+	}
+	return fmt.Sprintf("%s %d of %s, %d failed, %s%s, %d running: %s", bar(p.done, p.total), p.done,
+		Plural(p.total, "task"), p.failed, time.Since(p.begun).Round(time.Second), p.expected(), p.underWay,
+		strings.Join(names, ", "))
+}
+
+// bar is a line that is full as far as something is done.
+func bar(done, total int) string {
+	const wide = 24
+	full := wide * min(done, total) / max(1, total)
+	return strings.Repeat("█", full) + strings.Repeat("░", wide-full)
 }
 
 // meterStep is the time between two plain lines of a meter.
@@ -114,8 +153,8 @@ func (p *Progress) Meter(text string, done, total int64) {
 	defer p.mu.Unlock()
 	switch now := time.Now(); {
 	case p.quiet:
-	case Terminal(os.Stderr):
-		p.draw(text, done, total)
+	case p.terminal != nil:
+		p.draw(func() string { return bar(int(done), int(total)) + " " + text })
 	case p.due.IsZero():
 		p.due = now.Add(meterStep)
 	case now.After(p.due):
@@ -124,19 +163,23 @@ func (p *Progress) Meter(text string, done, total int64) {
 	}
 }
 
-// draw draws a bar with a text in place of the last one.
-func (p *Progress) draw(text string, done, total int64) {
-	if time.Since(p.drawn) >= redrawLeast {
-		p.drawn = time.Now()
-		fmt.Fprintf(os.Stderr, "\r\x1b[?7l%s %s\x1b[K\x1b[?7h", bar(24, done, total), text)
+// draw draws a bar in place of the last one, unless that was just drawn.
+func (p *Progress) draw(bar func() string) {
+	const least = 200 * time.Millisecond
+	if p.bar = bar; time.Since(p.drawn) >= least {
+		p.redraw()
 	}
+}
+
+func (p *Progress) redraw() {
+	p.drawn = time.Now()
+	fmt.Fprintf(p.terminal, "\r\x1b[?7l%s\x1b[K\x1b[?7h", p.bar()) // a long line is cut, not wrapped
 }
 
 // clear takes the bar away, so that lines can be printed in its place.
 func (p *Progress) clear() {
-	if !p.drawn.IsZero() {
-		fmt.Fprint(os.Stderr, "\r\x1b[K")
-		p.drawn = time.Time{}
+	if p.bar != nil {
+		fmt.Fprint(p.terminal, "\r\x1b[K")
 	}
 }
 
@@ -186,26 +229,26 @@ func (p *Progress) Watch(v planner.View, events []planner.Event, admitted []*exe
 			p.line("more attempts fail; gantry show lists them")
 		}
 	}
-	if p.board != nil {
-		p.board.take(v, events, p.names)
+	p.underWay, p.running = v.UnderWayCount(), p.running[:0]
+	for a := range v.UnderWay() {
+		if len(p.running) == maxRunningShown {
+			break
+		}
+		if t := p.names[v.Attempt(a).Task]; t != nil {
+			p.running = append(p.running, t)
+		}
 	}
 	p.forget(v, events)
-	if p.board != nil {
-		p.board.done, p.board.total, p.board.failed = p.done, p.total, p.failed
-		p.board.changed()
-		return
-	}
 	if !changed || p.begun.IsZero() { // the log of a run that is resumed is read
 		return
 	}
-	if p.virtual && Terminal(os.Stderr) {
-		p.draw(fmt.Sprintf("%d of %d done, %d running, %d failed", p.done, p.total, v.UnderWayCount(), p.failed),
-			int64(min(p.done, p.total)), int64(p.total))
+	if p.ended != nil {
+		p.draw(p.status)
 		return
 	}
 	for percent := 100 * p.done / max(p.total, 1); percent >= p.next; p.next += plainStep {
 		if percent < p.next+plainStep {
-			p.line("%s of %d done, %d running, %d failed, %s%s", Plural(p.done, "task"), p.total, v.UnderWayCount(),
+			p.line("%s of %d done, %d running, %d failed, %s%s", Plural(p.done, "task"), p.total, p.underWay,
 				p.failed, time.Since(p.begun).Round(100*time.Millisecond), p.expected())
 		}
 	}
@@ -353,10 +396,8 @@ func (p *Progress) Warn(format string, args ...any) {
 
 // line prints a line above the bar.
 func (p *Progress) line(format string, args ...any) {
-	p.clear()
-	if p.board != nil {
-		p.board.clear()
-		defer p.board.draw()
+	if p.clear(); p.bar != nil {
+		defer p.redraw()
 	}
 	for i, a := range args { // names come from files
 		switch a := a.(type) {
@@ -369,15 +410,14 @@ func (p *Progress) line(format string, args ...any) {
 	fmt.Fprintf(p.out, format+"\n", args...)
 }
 
-// End clears the lines that are redrawn.
+// End clears the line that is redrawn.
 func (p *Progress) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clear()
-	if p.board != nil {
-		p.board.clear()
-		close(p.board.stop)
-		p.board = nil
+	if p.bar = nil; p.ended != nil {
+		close(p.ended)
+		p.ended = nil
 	}
 }
 

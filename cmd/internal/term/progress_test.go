@@ -38,8 +38,7 @@ func told(t *testing.T, policy string, tasks int, due planner.Time, faults *scen
 	e := enginetest.New(t, platform, enginetest.Policy(t, policy), s)
 	e.Faults, e.Watch = executor.NewFaults(faults, 1, 1, platform), p.Watch
 	p.Begin(Begun{Run: "r", Policy: policy, Platform: platform, Tasks: tasks, Repetition: 1, Repetitions: 2,
-		Virtual: true, Planner: e.Planner, Started: time.Now(),
-		Expected: func() planner.Time { return unit.Never }})
+		Started: time.Now(), Expected: func() planner.Time { return unit.Never }})
 	enginetest.Run(t, e)
 	p.End()
 	text := regexp.MustCompile(`[0-9.]+m?s\b`).ReplaceAllString(b.String(), "T")
@@ -55,6 +54,33 @@ func TestARunPrintsFewLines(t *testing.T) {
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") || p.Done() != 1000 {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// On a terminal a line is redrawn, with the tasks that run; their names cannot move the cursor.
+func TestATerminalShowsHowFarARunIs(t *testing.T) {
+	var b bytes.Buffer
+	p := New(false)
+	p.out, p.terminal = &b, &b
+	end := planner.Time(time.Hour)
+	p.Begin(Begun{Run: "r", Policy: "cpp", Platform: &planner.Platform{}, Tasks: 4, Started: time.Now(),
+		Expected: func() planner.Time { return end }})
+	p.mu.Lock()
+	p.done, p.failed, p.underWay = 2, 1, 1
+	p.running = []*executor.TaskSpec{{Name: "evil\x1b[2J\n"}}
+	got := p.status()
+	p.mu.Unlock()
+	if !strings.HasPrefix(got, strings.Repeat("█", 12)+strings.Repeat("░", 12)+
+		" 2 of 4 tasks, 1 failed, 0s, ends about ") || !strings.HasSuffix(got, ", 1 running: evil^[[2J^J") {
+		t.Errorf("the line is %q", got)
+	}
+	end = unit.Never
+	p.Note("a note")
+	p.End()
+	if text := b.String(); !strings.Contains(text, "\r\x1b[Ka note\n\r\x1b[?7l█") ||
+		!strings.HasSuffix(text, "\r\x1b[K") ||
+		strings.Contains(text[strings.Index(text, "a note"):], "ends about") {
+		t.Errorf("the terminal got %q", text)
 	}
 }
 

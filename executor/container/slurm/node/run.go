@@ -86,6 +86,9 @@ func Run(ctx context.Context, cfg Config, id string) error {
 			return err
 		}
 	}
+	if ctx.Err() != nil { // Slurm ended the step
+		return nil
+	}
 	return s.one(ctx, id)
 }
 
