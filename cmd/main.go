@@ -144,7 +144,7 @@ func commands() []*cli.Command {
 		{looking, []*cli.Command{lsCommand(), showCommand(), watchCommand(), logsCommand(), explainCommand(),
 			shellCommand(), exportCommand(), reportCommand()}},
 		{serving, append([]*cli.Command{serveCommand(), submitCommand(), queueCommand(), waitCommand(),
-			cancelCommand(), drainCommand(), nodeCommand(), policyCommand(), slurmLinksCommand()}, slurm...)},
+			cancelCommand(), drainCommand(), nodeCommand(), slurmLinksCommand()}, slurm...)},
 		{studying, []*cli.Command{experimentCommand(), exploreCommand(), compareCommand(), adversaryCommand(),
 			generateCommand(), convertCommand(), predictCommand(), calibrateCommand()}},
 		{keeping, []*cli.Command{imageCommand(), setupCommand(), doctorCommand(), cleanCommand(), rmCommand(),

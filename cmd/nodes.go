@@ -1,14 +1,11 @@
 package cmd
 
 import (
-	"fmt"
-
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/api"
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
-	"gantry/executor/own"
 	"gantry/sqlite/report/columns"
 )
 
@@ -73,37 +70,4 @@ func printNodesNow(c *cli.Context, nodes []api.Node) {
 		}
 		return []any{n.Name, n.Cores, memory, n.Running, state}
 	})
-}
-
-func policyCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "policy",
-		Usage:     "show or change the policy of the server of the directory",
-		ArgsUsage: "[set POLICY]",
-		Description: `   gantry policy               the one that plans now
-   gantry policy set rm-dcwf   another one plans from the next round on; gantry policies lists them
-
-The new policy learns of all that has happened, so that it plans as if it had been there from the start. Running tasks
-continue. The log says when it was changed (table policies), and a server that is started again keeps to it.
-
-Exit codes: 0 shown or changed, 2 wrong command line, 3 no such policy, 4 no server.`,
-		Flags: []cli.Flag{dirFlag(), quietFlag()},
-		Action: onServer(func(c *cli.Context, cl *api.Client) error {
-			switch {
-			case c.NArg() == 0:
-				about, err := cl.About(c.Context)
-				if err == nil {
-					fmt.Fprintln(c.App.Writer, about.Policy)
-				}
-				return err
-			case c.Args().First() != "set" || c.NArg() != 2:
-				return exit.Usagef("policy: write gantry policy set POLICY; gantry policies lists them")
-			}
-			set, err := cl.SetPolicy(c.Context, own.In(".", c.Args().Get(1)))
-			if err == nil && !c.Bool("quiet") {
-				fmt.Fprintf(c.App.Writer, "policy %s plans from now on; it was %s\n", set.Policy, set.Before)
-			}
-			return err
-		}),
-	}
 }

@@ -229,12 +229,12 @@ func TestAServerStartedAgainKeepsItsSettings(t *testing.T) {
 	}
 	db.Close()
 	s = serveIn(t, dir, "--runtime", "null", "--cluster", two, "--policy", "heft", "--oversubscribe", "--retries", "2")
-	expect(t, exitOK, []string{"rm-dcwf"}, "policy", "--dir", dir)
+	expect(t, exitOK, []string{"policy heft"}, "queue", "--dir", dir)
 	if out := expect(t, exitOK, []string{"a"}, "node", "--dir", dir); strings.Contains(out, "100") {
 		t.Errorf("the nodes are those of the other file:\n%s", out)
 	}
 	s.kill()
-	for _, w := range []string{"--policy: run lab continues with rm-dcwf; gantry policy set heft changes it",
+	for _, w := range []string{
 		"--cluster: run lab continues with the nodes that it began with; gantry node changes them",
 		"--retries: run lab continues with what it began with",
 		"run lab was begun by gantry v0.0.1, and continues with " + release.Build()} {

@@ -54,7 +54,7 @@ input, 4 host or Docker not usable, 6 internal error, 75 another gantry holds th
 // changing takes over the options that hold for the process that continues a run.
 func changing(c *cli.Context) func(*session.Settings) error {
 	return func(set *session.Settings) error {
-		if c.IsSet("policy") && c.Command.Name == "resume" { // a server keeps to its own
+		if c.IsSet("policy") {
 			set.Policy = own.In(".", c.String("policy"))
 		}
 		if c.IsSet("strict") {

@@ -128,8 +128,7 @@ var settingOf = map[string]string{"mount": "mounts", "resource": "tokens", "need
 	"network": "networks", "secret": "secrets",
 	"env-file": "env", "retry": "retries",
 	"startup": "startup_ns", "grace": "grace_ns", "max-output": "max_output_bytes", "disk": "disk_bytes",
-	"tmp":    "tmp_bytes",
-	"bundle": "bundle_ns"}
+	"tmp": "tmp_bytes"}
 
 // notKept are flags of gantry serve that do not say how a run began: they hold for this process.
 var notKept = []string{"name", "dir", "quiet", "strict", "on-end", "oversubscribe", "watch", "port", "slurm-job",
@@ -160,8 +159,6 @@ func differing(c *cli.Context, run string, given, kept *session.Settings) (all [
 	for _, key := range slices.Sorted(maps.Keys(was)) {
 		text := fmt.Sprintf("%s: run %s continues with ", strings.Join(was[key], ", "), run)
 		switch key {
-		case "policy":
-			text += fmt.Sprintf("%s; gantry policy set %s changes it", kept.Policy, given.Policy)
 		case "cluster":
 			text += "the nodes that it began with; gantry node changes them"
 		default:

@@ -497,11 +497,8 @@ func queue(c *cli.Context, cl *api.Client) error {
 func printQueue(c *cli.Context, q *api.Queue) {
 	w := c.App.Writer
 	draining := ""
-	if q.Server.Next != "" {
-		draining = ", " + q.Server.Next + " once it has read the log"
-	}
 	if q.Server.Draining {
-		draining += ", draining"
+		draining = ", draining"
 	}
 	fmt.Fprintf(w, "Run %s, policy %s on %s%s: %s, %s running, %d waiting\n", q.Server.Run, q.Server.Policy,
 		q.Server.Runtime, draining, term.Plural(q.Server.Workflows, "workflow"), term.Plural(q.Server.Running, "task"),

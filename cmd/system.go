@@ -11,7 +11,7 @@ import (
 
 // onLinux are the commands that start containers, ask about those of this host, or talk to a server that starts them.
 // All others only read and compute.
-var onLinux = []string{"run", "map", "resume", "serve", "submit", "queue", "wait", "cancel", "drain", "node", "policy",
+var onLinux = []string{"run", "map", "resume", "serve", "submit", "queue", "wait", "cancel", "drain", "node",
 	"shell", "clean", "image", "setup", "doctor", "calibrate", "sbatch", "squeue", "scancel", "sacct", "slurm-node",
 	"slurm-links"}
 

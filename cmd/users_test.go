@@ -166,7 +166,7 @@ func TestMembersOfAGroupShareAServer(t *testing.T) {
 		"2", "--", "true")
 	l.wants(alice, exitHost, []string{"as tenant 47001 here, and not as 47002"}, "submit", "--tenant", "47002", flow)
 	l.wants(alice, exitUsage, []string{"one of your submissions"}, "show")
-	for _, args := range [][]string{{"drain"}, {"policy", "set", "heft"}, {"node", "drain", "host"}} {
+	for _, args := range [][]string{{"drain"}, {"node", "drain", "host"}} {
 		l.wants(bob, exitHost, []string{"only root"}, args...)
 	}
 	l.wants(alice, exitUsage, []string{"of a whole run"}, "report", "1")

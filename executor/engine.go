@@ -721,33 +721,24 @@ func (e *Engine) launch(a planner.AttemptID, now planner.Time) Launch {
 
 // Replay takes one batch of a log back in, before Run.
 func (e *Engine) Replay(b Batch) error {
-	err := b.replay(e.Planner, e.Admit, e.know, func(body planner.Body) {
-		switch x := body.(type) {
+	admitted := b.Admissions
+	for _, ev := range b.Events {
+		if admits(ev.Body) && len(admitted) > 0 {
+			e.Admit.Resume(admitted[0])
+			e.know(admitted[0])
+			admitted = admitted[1:]
+		}
+		if err := e.Planner.Apply(ev); err != nil {
+			return fmt.Errorf("replay: %w", err)
+		}
+		switch x := ev.Body.(type) {
 		case planner.NodeChanged:
 			e.shrinking(x)
 		case *planner.AttemptExited:
 			e.forget(e.Planner.View().Task(e.Planner.View().Attempt(x.Attempt).Task).Workflow)
 		}
-	})
-	e.batch.Failed = e.batch.Failed[:0] // the log has them
-	return err
-}
-
-// replay gives a planner and its admission the events of a batch. Knows is called before an admission is applied, and
-// applied after each event.
-func (b Batch) replay(pl *planner.Planner, adm *Admitter, knows func(*Admission), applied func(planner.Body)) error {
-	admitted := b.Admissions
-	for _, ev := range b.Events {
-		if admits(ev.Body) && len(admitted) > 0 {
-			adm.Resume(admitted[0])
-			knows(admitted[0])
-			admitted = admitted[1:]
-		}
-		if err := pl.Apply(ev); err != nil {
-			return fmt.Errorf("replay: %w", err)
-		}
-		applied(ev.Body)
 	}
+	e.batch.Failed = e.batch.Failed[:0] // the log has them
 	return nil
 }
 

@@ -268,39 +268,6 @@ func (in *Intake) Capacity(n planner.NodeID) unit.Vector {
 	return in.View().Capacity(n)
 }
 
-// ChangePolicy has another policy plan from now on. The planner, and its admission, have been given all that is in the
-// log; the events of this turn so far follow here.
-func (in *Intake) ChangePolicy(policy string, pl *planner.Planner, adm *Admitter) error {
-	if err := in.e.batch.replay(pl, adm, func(*Admission) {}, func(planner.Body) {}); err != nil {
-		return err
-	}
-	if pl.Seq() != in.e.Planner.Seq() {
-		return fmt.Errorf("change the policy: event %d was the last, and the log ends with %d", in.e.Planner.Seq(),
-			pl.Seq())
-	}
-	in.e.Planner.End()
-	in.e.Planner, in.e.Admit = pl, adm
-	return in.begins(policy)
-}
-
-// SwitchPolicy is ChangePolicy for a policy that needs nothing of the log. It reports false for any other, and has
-// changed nothing then.
-func (in *Intake) SwitchPolicy(policy string, to planner.Policy) (switched bool, err error) {
-	if !in.e.Planner.Switch(to) {
-		return false, nil
-	}
-	return true, in.begins(policy)
-}
-
-// begins says that a policy plans from now on.
-func (in *Intake) begins(policy string) error {
-	if err := in.e.take(in.now, planner.PolicyChanged{Policy: policy}); err != nil {
-		return err
-	}
-	in.e.Planner.Restore()
-	return nil
-}
-
 // Snapshot is the state of a run as far as a forecast of its rest needs it.
 type Snapshot struct {
 	Now      planner.Time

@@ -395,16 +395,32 @@ func TestRestartFromTheLogAtAnyPoint(t *testing.T) {
 	}
 }
 
-func restart(t *testing.T, spec string, seed uint64) {
-	t.Helper()
-	restartWith(t, spec, func() planner.Policy {
-		pol, err := policy.Parse(spec)
-		must(t, err)
-		return pol
-	}, seed)
+// Any policy plans the rest of a run that another one began, as with gantry resume --policy, also where tasks are
+// frozen.
+func TestAnotherPolicyPlansTheRest(t *testing.T) {
+	table := policy.Table()
+	for i, row := range table {
+		t.Run(row.Name, func(t *testing.T) {
+			for seed := range seedtest.Seeds(t, 2) {
+				for _, from := range []string{"pds", table[(i+1+int(seed))%len(table)].Name} {
+					restartWith(t, from, made(t, from), made(t, row.Name), seed)
+				}
+			}
+		})
+	}
 }
 
-func restartWith(t *testing.T, spec string, pol func() planner.Policy, seed uint64) {
+func made(t *testing.T, spec string) func() planner.Policy {
+	return func() planner.Policy { return enginetest.Policy(t, spec) }
+}
+
+func restart(t *testing.T, spec string, seed uint64) {
+	t.Helper()
+	restartWith(t, spec, made(t, spec), made(t, spec), seed)
+}
+
+// restartWith has a policy plan a run, and another one the rest of it after each part of the log.
+func restartWith(t *testing.T, spec string, begins, ends func() planner.Policy, seed uint64) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 11))
 	p := randomPlatform(r)
@@ -412,15 +428,15 @@ func restartWith(t *testing.T, spec string, pol func() planner.Policy, seed uint
 	subs := []executor.Submission{{Name: "w", Workflow: randomWorkflow(r, 20), Class: planner.Low},
 		{Name: "d", Workflow: randomWorkflow(r, 8), Tenant: "other", Class: planner.Deadline, Due: 90e9}}
 	var log []executor.Batch
-	build := func(from planner.Time) *executor.Engine {
+	build := func(pol planner.Policy, from planner.Time) *executor.Engine {
 		declared := &predict.Declared{}
-		return &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol(), declared, seed),
+		return &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, seed),
 			Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: declared.Declare,
 				Forget:  declared.Forget,
 				Preempt: scenario.Preempt{Restart: true, Checkpoint: 1e6}},
 			Runtime: adopting{sim.New(sim.Config{Platform: p, Start: from})}}
 	}
-	first := build(0)
+	first := build(begins(), 0)
 	first.Arrivals = append([]executor.Submission(nil), subs...)
 	first.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
 		log = append(log, executor.Batch{Events: append([]planner.Event(nil), events...),
@@ -433,7 +449,7 @@ func restartWith(t *testing.T, spec string, pol func() planner.Policy, seed uint
 			continue
 		}
 		last := whole[cut-1].Events[len(whole[cut-1].Events)-1].At
-		e := build(last)
+		e := build(ends(), last)
 		log = nil
 		var rec record
 		for _, b := range whole[:cut] {

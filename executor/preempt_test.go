@@ -111,7 +111,8 @@ func TestPreemptionInEveryWayKeepsTheRules(t *testing.T) {
 
 func TestRestartInTheMiddleOfAnyPreemption(t *testing.T) {
 	for seed := range seedtest.Seeds(t, 12, 1406599171) {
-		restartWith(t, "juggler", func() planner.Policy { return juggler{3} }, seed)
+		juggles := func() planner.Policy { return juggler{3} }
+		restartWith(t, "juggler", juggles, juggles, seed)
 	}
 }
 

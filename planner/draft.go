@@ -144,29 +144,6 @@ func (d *Draft) begin(now Time) {
 	}
 }
 
-// restart leaves of the draft the part that a replay of the log brings back: running tasks, until the ends that were
-// planned when they were ordered, and tasks that are frozen or about to leave. It is called between two rounds.
-func (d *Draft) restart() {
-	for n := range d.queues {
-		for _, it := range d.queues[n].items {
-			if d.current(NodeID(n), it) {
-				d.put(it.task, d.without(it.task))
-			}
-		}
-		d.queues[n], d.ahead[n] = planQueue{}, nil
-		d.room.touch(NodeID(n))
-		for _, a := range d.s.active[n] {
-			att := d.s.attempts.at(a)
-			if seg, ok := d.Of(att.Task); ok && seg.Kind == Active {
-				d.segs.at(att.Task).End = max(att.Until, seg.Start)
-			}
-		}
-	}
-	d.looking, d.forgets, d.undo, d.lookFor = nil, 0, d.undo[:0], d.lookFor[:0]
-	clear(d.copies)
-	d.changes++
-}
-
 // refresh moves the ends of segments that run longer than estimated.
 func (d *Draft) refresh(n NodeID) {
 	for _, a := range d.s.active[n] {

@@ -26,33 +26,24 @@ type Planner struct {
 	learn  Observer // the estimator, if it learns
 	cycle  Cycle
 	idle   PlanCommitted // of rounds without an outcome
-	seed   uint64
 }
 
 // New returns a planner for a run that begins. Seed fixes every random choice of the policy.
-func New(p *Platform, rules RetryRules, policy Policy, est Estimator, seed uint64) *Planner {
-	s := NewState(p, rules)
+func New(platform *Platform, rules RetryRules, policy Policy, est Estimator, seed uint64) *Planner {
+	s := NewState(platform, rules)
 	learn, _ := est.(Observer)
 	est = whatIsLeft(s, est)
-	pl := &Planner{state: s, draft: newDraft(s, est), est: est, learn: learn, seed: seed}
-	pl.follow(policy)
-	return pl
-}
-
-// follow has a policy plan that has not planned yet.
-func (p *Planner) follow(policy Policy) {
-	p.End()
-	p.policy, p.wake, p.told = policy, unit.Never, nil
+	p := &Planner{state: s, draft: newDraft(s, est), est: est, learn: learn, policy: policy, wake: unit.Never,
+		rand: rand.New(rand.NewPCG(seed, 0x67616e747279))}
 	p.pol, _ = policy.(Observer)
-	p.rand = rand.New(rand.NewPCG(p.seed, 0x67616e747279))
 	p.cycle = Cycle{View: p.View(), Draft: p.draft, Est: p.est, Rand: p.rand, learns: p.learn != nil,
-		explain: p.explain, Names: p.cycle.Names}
-	p.draft.overrun, p.draft.impatient = 0, false
+		explain: p.explain}
 	if x, ok := policy.(interface {
 		ExpectsOverrunsToEnd() (left time.Duration, ok bool)
 	}); ok {
 		p.draft.overrun, p.draft.impatient = x.ExpectsOverrunsToEnd()
 	}
+	return p
 }
 
 // Call has policies know names. It is called before the first round.
@@ -63,18 +54,6 @@ func (p *Planner) End() {
 	if x, ok := p.policy.(Ender); ok {
 		x.End()
 	}
-}
-
-// Switch has another policy plan from now on, which decides as if it had been given the log: state and estimator follow
-// from that alone, and of the plan the part in the log stays. Restore has to follow. A policy that learns from events
-// needs the log itself; then Switch changes nothing and reports false.
-func (p *Planner) Switch(policy Policy) bool {
-	if _, learns := policy.(Observer); learns {
-		return false
-	}
-	p.draft.restart()
-	p.follow(policy)
-	return true
 }
 
 // View is the known state of the run.

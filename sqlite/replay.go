@@ -22,11 +22,11 @@ func (r *Run) Replay(ctx context.Context, each func(e planner.Event, admission *
 		}
 	}
 	if r.bulk != nil || r.seq > 0 {
-		return r.db.replay(ctx, r.id, r.info.Name, 0, each)
+		return r.db.replay(ctx, r.id, r.info.Name, each)
 	}
 	// The rows to come continue from here.
 	p := newProjection(nil, false)
-	err := r.db.replay(ctx, r.id, r.info.Name, 0, func(e planner.Event, a *executor.Admission) error {
+	err := r.db.replay(ctx, r.id, r.info.Name, func(e planner.Event, a *executor.Admission) error {
 		if err := p.apply(&e, a, nil); err != nil {
 			return err
 		}
@@ -38,12 +38,6 @@ func (r *Run) Replay(ctx context.Context, each func(e planner.Event, admission *
 	return err
 }
 
-// ReplayAfter is Replay of the events after one, by its number, for readers that follow a run under way.
-func (r *Run) ReplayAfter(ctx context.Context, seq uint64, each func(e planner.Event,
-	admission *executor.Admission) error) error {
-	return r.db.replay(ctx, r.id, r.info.Name, seq, each)
-}
-
 // Events is Run.Replay of a run that is not to be continued. The run is given as in Find.
 func (db *DB) Events(ctx context.Context, run string, each func(e planner.Event,
 	admission *executor.Admission) error) error {
@@ -51,12 +45,13 @@ func (db *DB) Events(ctx context.Context, run string, each func(e planner.Event,
 	if err != nil {
 		return err
 	}
-	return db.replay(ctx, id, info.Name, 0, each)
+	return db.replay(ctx, id, info.Name, each)
 }
 
-// replay gives the events after one.
-func (db *DB) replay(ctx context.Context, id int64, run string, last uint64, each func(planner.Event,
+// replay gives the events of a run.
+func (db *DB) replay(ctx context.Context, id int64, run string, each func(planner.Event,
 	*executor.Admission) error) error {
+	last := uint64(0)
 	return db.Each(ctx, func(scan Scan) error {
 		var at, kind int64
 		var subject sql.NullInt64
@@ -94,7 +89,7 @@ func (db *DB) replay(ctx context.Context, id int64, run string, last uint64, eac
 			e.Body = admission.Event()
 		}
 		return each(e, admission)
-	}, "SELECT seq, at_ns, kind, subject, body FROM events WHERE run = ? AND seq > ? ORDER BY seq", id, int64(last))
+	}, "SELECT seq, at_ns, kind, subject, body FROM events WHERE run = ? ORDER BY seq", id)
 }
 
 // admission reads a workflow as it was admitted, with all tasks that were added to it.

@@ -230,7 +230,6 @@ type Server struct {
 	PID       int       `json:"pid"`
 	Version   string    `json:"version"`
 	Policy    string    `json:"policy"`
-	Next      string    `json:"next_policy,omitempty"` // reads the log, and plans then
 	Runtime   string    `json:"runtime"`
 	TimeScale float64   `json:"time_scale"` // of emulated tasks
 	Started   time.Time `json:"started"`    // the run
@@ -292,17 +291,6 @@ type ChangeNode struct {
 	To     string  `json:"to"`
 	Cores  float64 `json:"cores,omitempty"`        // 0: as it was when the run began
 	Memory int64   `json:"memory_bytes,omitempty"` // 0: as it was when the run began
-}
-
-// SetPolicy has another policy plan from now on.
-type SetPolicy struct {
-	Policy string `json:"policy"`
-}
-
-// PolicySet is the answer to SetPolicy.
-type PolicySet struct {
-	Policy string `json:"policy"`
-	Before string `json:"before"`
 }
 
 // Drain asks a server to take no more work, and to end when its work is done.

@@ -302,11 +302,6 @@ func (c *Client) ChangeNode(ctx context.Context, name string, to ChangeNode) (*N
 	return get[Node](ctx, c, http.MethodPost, "/nodes/"+url.PathEscape(name), to)
 }
 
-// SetPolicy has another policy plan.
-func (c *Client) SetPolicy(ctx context.Context, policy string) (*PolicySet, error) {
-	return get[PolicySet](ctx, c, http.MethodPost, "/policy", SetPolicy{policy})
-}
-
 // Drain asks the server to end.
 func (c *Client) Drain(ctx context.Context, d Drain) error {
 	return c.Do(ctx, http.MethodPost, "/drain", d, nil)

@@ -73,10 +73,6 @@ func TestCallsAreRequests(t *testing.T) {
 	call("GET /submissions/7/expected", err)
 	_, err = c.ChangeNode(ctx, "a/b", api.ChangeNode{To: api.NodeSet, Cores: 2})
 	call(`POST /nodes/a%2Fb {"to":"set","cores":2}`, err)
-	p, err := c.SetPolicy(ctx, "heft")
-	if call(`POST /policy {"policy":"heft"}`, err); p.Policy != "heft" {
-		t.Errorf("%+v", p)
-	}
 	_, err = c.About(ctx)
 	call("GET /server", err)
 	_, err = c.Tenants(ctx)
@@ -174,7 +170,7 @@ func TestAClientWaitsForTheNextServer(t *testing.T) {
 	}
 	slow, free := make(chan struct{}), make(chan struct{})
 	serve(t, dir, func(w http.ResponseWriter, request string) {
-		if strings.Contains(request, "/policy") {
+		if strings.Contains(request, "/drain") {
 			close(slow)
 			<-free
 		}
@@ -185,10 +181,7 @@ func TestAClientWaitsForTheNextServer(t *testing.T) {
 	}
 	patient := api.NewClient(dir)
 	patient.Notify, patient.Silence = func(text string) { told <- text }, time.Millisecond
-	go func() {
-		_, err := patient.SetPolicy(t.Context(), "heft")
-		done <- err
-	}()
+	go func() { done <- patient.Drain(t.Context(), api.Drain{}) }()
 	<-slow
 	if text := <-told; !strings.Contains(text, "the server has not answered for 1ms: it fetches") {
 		t.Errorf("it says %q", text)

@@ -97,6 +97,21 @@ func (s *Scenario) Bench(t testing.TB, pol planner.Policy) *Bench {
 	return b
 }
 
+// Resume has a policy plan from now on that was told all that happened, as after gantry resume.
+func (b *Bench) Resume(pol planner.Policy) *Bench {
+	b.t.Helper()
+	b.Planner.End()
+	b.Planner = planner.New(b.Platform, planner.DefaultRetryRules(), pol, b.Est, 1)
+	b.Planner.Call(b)
+	for _, e := range b.Events {
+		if err := b.Planner.Apply(e); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	b.Planner.Restore()
+	return b
+}
+
 // OfTask implements planner.Names: tasks are of types by name.
 func (b *Bench) OfTask(t planner.TaskID) (name, kind string) { return b.Names[t], b.Names[t] }
 

@@ -49,10 +49,7 @@ func TestPolicy(t *testing.T, fresh func() planner.Policy) {
 				t.Errorf("it decides otherwise in a second run: no map, clock or other state may count\n%s\nand\n%s",
 					once.Ran(), again.Ran())
 			}
-			taken := New(t, fresh(), text).Until(Seconds(2))
-			if taken.Planner.Switch(fresh()) { // one that learns needs the log
-				taken.Planner.Restore()
-			}
+			taken := New(t, fresh(), text).Until(Seconds(2)).Resume(fresh())
 			for _, b := range []*Bench{once, again, taken.RunAll()} {
 				b.Planner.End()
 			}

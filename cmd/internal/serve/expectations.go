@@ -28,12 +28,12 @@ const (
 type foreteller struct {
 	run     *session.Session
 	inbox   *executor.Inbox
-	mu      sync.Mutex
 	by      *session.Prediction // simulates the run
-	running chan struct{}       // closed when the prediction that is being made is complete; nil: none is
-	made    time.Time           // as of when the last one is
-	due     time.Time           // no other one is made before
-	read    time.Time           // measurements of programs
+	mu      sync.Mutex
+	running chan struct{} // closed when the prediction that is being made is complete; nil: none is
+	made    time.Time     // as of when the last one is
+	due     time.Time     // no other one is made before
+	read    time.Time     // measurements of programs
 	all     server.Expectations
 	note    string
 	err     error
@@ -65,13 +65,9 @@ func (f *foreteller) expect(ctx context.Context, since time.Time) (server.Expect
 func (f *foreteller) refresh(done chan struct{}, due time.Time) {
 	time.Sleep(time.Until(due))
 	began := time.Now()
-	f.mu.Lock()
-	by := *f.by
-	f.mu.Unlock()
-	all, err := f.make(context.Background(), &by)
+	all, err := f.make(context.Background())
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.by.TakeMeasurements(&by)
 	f.made, f.all, f.note, f.err = began, all, "", nil
 	if errors.Is(err, executor.ErrClosed) {
 		f.err = err
@@ -83,25 +79,18 @@ func (f *foreteller) refresh(done chan struct{}, due time.Time) {
 	close(done)
 }
 
-// plansBy has another policy plan from now on.
-func (f *foreteller) plansBy(policy string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.by, f.made = f.by.Under(policy), time.Time{}
-}
-
-func (f *foreteller) make(ctx context.Context, by *session.Prediction) (all server.Expectations, err error) {
-	if time.Since(f.read) > programsStaleAt && session.Capabilities(by.Set.Runtime).Programs {
-		if err := by.Measure(ctx, f.run.DB); err != nil {
+func (f *foreteller) make(ctx context.Context) (all server.Expectations, err error) {
+	if time.Since(f.read) > programsStaleAt && session.Capabilities(f.by.Set.Runtime).Programs {
+		if err := f.by.Measure(ctx, f.run.DB); err != nil {
 			return all, err
 		}
 		f.read = time.Now()
 	}
-	past, err := by.Rest(ctx, f.inbox, f.run.Name, foretellTasks)
+	past, err := f.by.Rest(ctx, f.inbox, f.run.Name, foretellTasks)
 	if err != nil {
 		return all, err
 	}
-	return foretell(ctx, by, past)
+	return foretell(ctx, f.by, past)
 }
 
 // foretell makes the courses, and takes from them when each workflow and each single task starts and ends.

@@ -124,18 +124,17 @@ func (v *Server) open(s *session.Session) {
 	cfg := server.Config{DB: s.DB, Run: s.Log, Inbox: v.inbox, Platform: s.Platform,
 		About: api.Server{Run: s.Name, PID: os.Getpid(), Version: release.Build(), Policy: s.Set.Policy,
 			Runtime: s.Set.Runtime, Started: s.Started, TimeScale: s.Set.TimeScale, Platform: platform},
-		Now:       func() planner.Time { return planner.Time(time.Since(s.Started)) },
-		Check:     v.admissible,
-		Stop:      s.Drain,
-		Results:   func(run, workflow, file string) executor.Source { return resultOf(s.Home, run, workflow, file) },
-		SetPolicy: v.setPolicy,
-		Expect:    v.foretell.expect,
-		Why:       v.why,
-		Fault:     func(message string) { s.View.Say("fault: %s", message) },
-		Owner:     stage.Caller().UID,
-		Shared:    v.group != server.OwnerOnly,
-		Tenant:    v.tenant,
-		Secrets:   secretsOf(s),
+		Now:     func() planner.Time { return planner.Time(time.Since(s.Started)) },
+		Check:   v.admissible,
+		Stop:    s.Drain,
+		Results: func(run, workflow, file string) executor.Source { return resultOf(s.Home, run, workflow, file) },
+		Expect:  v.foretell.expect,
+		Why:     v.why,
+		Fault:   func(message string) { s.View.Say("fault: %s", message) },
+		Owner:   stage.Caller().UID,
+		Shared:  v.group != server.OwnerOnly,
+		Tenant:  v.tenant,
+		Secrets: secretsOf(s),
 		Allow: func(by server.Peer) bool {
 			return slices.Contains([]int{0, os.Geteuid(), stage.Caller().UID}, by.UID) ||
 				v.group != server.OwnerOnly && (by.GID == v.group || slices.Contains(by.Groups, v.group))
@@ -185,61 +184,7 @@ func lastWait(ctx context.Context, db *sqlite.DB, run string, t planner.TaskID) 
 	return l, err
 }
 
-// setPolicy lets another policy plan, as if it had seen all that is in the log.
-func (v *Server) setPolicy(ctx context.Context, name string) error {
-	set := *v.run.Set
-	set.Policy = name
-	with := v.run.With(set)
-	with.View, with.Limit = v.run.View, v.run.Limit
-	pol, err := with.Policy()
-	if err != nil {
-		return invalid(err)
-	}
-	switched := false
-	if err := v.inbox.Ask(ctx, func(in *executor.Intake) (err error) {
-		switched, err = in.SwitchPolicy(name, pol)
-		return err
-	}); err != nil {
-		return err
-	}
-	if !switched {
-		if err := v.learnedPolicy(ctx, with); err != nil {
-			return err
-		}
-	}
-	v.foretell.plansBy(name)
-	v.run.View.Note("policy %s plans from now on", name)
-	return nil
-}
-
 func invalid(err error) error { return &api.Error{Code: api.Invalid, Message: err.Error()} }
-
-// learnedPolicy lets a policy plan that learns from events: it reads the log.
-func (v *Server) learnedPolicy(ctx context.Context, with *session.Planning) error {
-	fresh, err := with.AssembleLike(ctx, &v.run.Planning)
-	if err != nil {
-		return invalid(err)
-	}
-	read := func(ctx context.Context) error {
-		return v.run.Log.ReplayAfter(ctx, fresh.Planner.Seq(), func(e planner.Event, a *executor.Admission) error {
-			b := executor.Batch{Events: []planner.Event{e}}
-			if a != nil {
-				b.Admissions = []*executor.Admission{a}
-			}
-			return fresh.Replay(b)
-		})
-	}
-	// A long log is read while the run continues, and events since then in a turn of the engine.
-	if err := read(ctx); err != nil {
-		return err
-	}
-	return v.inbox.Ask(ctx, func(in *executor.Intake) error {
-		if err := read(context.WithoutCancel(ctx)); err != nil {
-			return err
-		}
-		return in.ChangePolicy(with.Set.Policy, fresh.Planner, fresh.Admit)
-	})
-}
 
 // admissible says why a submission cannot run here, and makes present its images and files. Others do not wait for
 // that.

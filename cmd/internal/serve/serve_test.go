@@ -131,33 +131,24 @@ func (l *lab) must(err error) {
 // inAnHour has a workflow start no earlier than in an hour, on one core, and end within two hours.
 func inAnHour(s *executor.Submission) { s.Class, s.Release, s.Due = planner.Deadline, 3600e9, 7200e9 }
 
-// Work that waits for its release is predicted: three tasks of 10 s on two cores end 20 s after it. A policy that
-// learns reads the log before it plans, and any other takes over.
-func TestWorkIsExpectedUnderEachPolicy(t *testing.T) {
+// Work that waits for its release is predicted: three tasks of 10 s on two cores end 20 s after it.
+func TestWorkIsExpected(t *testing.T) {
 	l := newLab(t, "rm-dcwf", "{name: a, cores: 2}")
 	l.must(l.serve())
 	_, err := l.submit("k", 3, inAnHour)
 	l.must(err)
-	for _, policy := range []string{"", "heft", "3dsf", "cpp"} {
-		if policy != "" {
-			_, err := l.SetPolicy(t.Context(), policy)
-			l.must(err)
-		}
-		st, err := l.Expected(t.Context(), 1)
-		l.must(err)
-		e := st.Expected
-		if e == nil || e.Start == nil || !e.Start.Equal(*st.Release) || e.End.Sub(*e.Start) != 20*time.Second ||
-			!e.Low.Equal(e.High) || *e.Late {
-			t.Errorf("under %s it is expected %+v, and released at %v", policy, e, st.Release)
-		}
+	st, err := l.Expected(t.Context(), 1)
+	l.must(err)
+	e := st.Expected
+	if e == nil || e.Start == nil || !e.Start.Equal(*st.Release) || e.End.Sub(*e.Start) != 20*time.Second ||
+		!e.Low.Equal(e.High) || *e.Late {
+		t.Errorf("it is expected %+v, and released at %v", e, st.Release)
 	}
-	_, err = l.SetPolicy(t.Context(), "nonsense")
-	l.says(err, "nonsense")
 	_, err = l.submit("late", 1, func(s *executor.Submission) { s.Workflow.Tasks[0].Cores = 3 })
 	l.says(err, "3 cores")
 	_, err = l.submit("now", 1, nil)
 	l.must(err)
-	st, err := l.Wait(t.Context(), 2)
+	st, err = l.Wait(t.Context(), 2)
 	if l.must(err); st.Done != 1 || !st.Over {
 		t.Errorf("what can start at once: %+v", st)
 	}

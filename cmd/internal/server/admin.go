@@ -121,34 +121,3 @@ func (s *Server) changeNode(ctx context.Context, r *http.Request, req *api.Chang
 	}
 	return &out[0], nil
 }
-
-func (s *Server) setPolicy(ctx context.Context, _ *http.Request, req *api.SetPolicy) (any, error) {
-	s.changing.Lock()
-	defer s.changing.Unlock()
-	before := s.policy()
-	if req.Policy != before {
-		s.next(req.Policy)
-		defer s.next("")
-		if err := s.SetPolicy(ctx, req.Policy); err != nil {
-			return nil, err
-		}
-		s.mu.Lock()
-		s.About.Policy = req.Policy
-		s.mu.Unlock()
-	}
-	return &api.PolicySet{Policy: req.Policy, Before: before}, nil
-}
-
-// next notes which policy is to plan; "": no other one.
-func (s *Server) next(policy string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.About.Next = policy
-}
-
-// policy is the one that plans now.
-func (s *Server) policy() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.About.Policy
-}

@@ -220,10 +220,6 @@ func TestARunIsAdministered(t *testing.T) {
 		_, err := d.ChangeNode(t.Context(), x.node, x.to)
 		d.refuses(err, x.code, x.says)
 	}
-	set, err := d.SetPolicy(t.Context(), "heft")
-	if err != nil || set.Before != "cpp" {
-		t.Errorf("%+v, %v", set, err)
-	}
 	later := func(s *executor.Submission) { s.Release = 3600e9 }
 	a, err := d.Submit(t.Context(), &api.Submit{Key: "k", Workflows: []api.Workflow{
 		{Name: "one", Definition: d.tasks(1, nil)}, {Name: "two", Definition: d.tasks(2, later)}}})

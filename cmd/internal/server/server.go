@@ -54,8 +54,6 @@ type Config struct {
 	Check func(ctx context.Context, sub *executor.Submission, single bool) error
 	// Stop has the engine start nothing more.
 	Stop func()
-	// SetPolicy has another policy plan; the error is an *api.Error if there is no such policy.
-	SetPolicy func(ctx context.Context, policy string) error
 	// Expect predicts when workflows and single tasks start and end, as of an instant after since if that can be had
 	// before the end of ctx. The note says why nothing is predicted. nil: nothing ever is.
 	Expect func(ctx context.Context, since time.Time) (all Expectations, note string, err error)
@@ -85,8 +83,7 @@ type Server struct {
 	Config
 	http http.Server
 
-	entering sync.Mutex // held from the check of limits until the loads count the new tasks
-	changing sync.Mutex
+	entering sync.Mutex   // held from the check of limits until the loads count the new tasks
 	intake   sync.RWMutex // held for reading from when work is accepted until the engine has it
 	drained  bool         // guarded by intake
 	faulty   atomic.Int64 // requests whose handler panicked
@@ -191,7 +188,6 @@ func New(cfg Config) *Server {
 		"GET /tenants":                   s.tenants,
 		"GET /nodes":                     s.listNodes,
 		"POST /nodes/{name}":             administering(s, s.changeNode),
-		"POST /policy":                   administering(s, s.setPolicy),
 		"POST /drain":                    administering(s, s.drain),
 	} {
 		method, path, _ := strings.Cut(pattern, " ")
@@ -529,9 +525,7 @@ func (s *Server) Drained() bool {
 }
 
 func (s *Server) about(ctx context.Context, _ *http.Request, _ Peer) (any, error) {
-	s.mu.Lock()
 	about := s.About
-	s.mu.Unlock()
 	about.Draining = s.Drained()
 	err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
 		v := in.View()

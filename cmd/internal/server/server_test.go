@@ -70,16 +70,17 @@ func TestAServerThatHasEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Release()
-	s := New(Config{Owner: os.Geteuid(), SetPolicy: func(context.Context, string) error {
-		return errors.Join(l.Unlink(), fmt.Errorf("%w: the disk is full", executor.ErrClosed))
-	}})
+	s := New(Config{Owner: os.Geteuid()})
+	s.http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, errors.Join(l.Unlink(), fmt.Errorf("%w: the disk is full", executor.ErrClosed)))
+	})
 	go func() { _ = s.Serve(l) }()
 	defer s.Close()
 	cl, said := api.NewClient(dir), []string{}
 	cl.Patience, cl.Silence = 200*time.Millisecond, 100*time.Millisecond
 	told := make(chan string, 10)
 	cl.Notify = func(text string) { told <- text }
-	_, err = cl.SetPolicy(t.Context(), "heft")
+	err = cl.Drain(t.Context(), api.Drain{})
 	if !errors.Is(err, api.ErrNoServer) || !strings.Contains(err.Error(), "the server has ended (the run takes no "+
 		"more requests: the disk is full)") {
 		t.Errorf("the client says %v", err)

@@ -165,10 +165,10 @@ func (s *Server) checkItem(h handed, by Peer) error {
 
 // possible refuses a submission that cannot run here as things are.
 func (s *Server) possible(ctx context.Context, h *handed, by Peer, known *earlier) (err error) {
-	if pol, _ := policy.Parse(s.policy()); h.sub.RejectLate {
+	if pol, _ := policy.Parse(s.About.Policy); h.sub.RejectLate {
 		if _, plans := pol.(planner.Refuser); !plans {
 			return invalidf("--reject-late: policy %s does not plan ahead for deadlines; use rm-dcwf, mrcp-rm or fifo",
-				s.policy())
+				s.About.Policy)
 		}
 	}
 	if h.single {

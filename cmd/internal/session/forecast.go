@@ -46,13 +46,6 @@ type Prediction struct {
 // NewPrediction predicts a run, as it is planned now.
 func NewPrediction(p Planning) *Prediction { return &Prediction{Planning: &p} }
 
-// Under predicts the run under another policy.
-func (p *Prediction) Under(policy string) *Prediction {
-	planning, set := *p.Planning, *p.Set
-	set.Policy, planning.Set = policy, &set
-	return &Prediction{Planning: &planning, programs: p.programs}
-}
-
 // Measure reads the measurements of programs in the log.
 func (p *Prediction) Measure(ctx context.Context, log *sqlite.DB) (err error) {
 	programs, err := programsOf(ctx, log, p.Set, "", nil)
@@ -61,9 +54,6 @@ func (p *Prediction) Measure(ctx context.Context, log *sqlite.DB) (err error) {
 	}
 	return err
 }
-
-// TakeMeasurements has a prediction rest on the measurements of another one.
-func (p *Prediction) TakeMeasurements(of *Prediction) { p.programs = of.programs }
 
 // bounds are those of the prediction before a run. Where nothing varies there is nothing to repeat.
 func (p *Prediction) bounds() forecast.Bounds {
