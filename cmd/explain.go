@@ -305,8 +305,7 @@ var plainReasons = map[string]string{
 	"draining":          "gantry was stopping and started no more tasks",
 	"no-node": "no node can take it now: those that could are drained, cut down or gone (gantry show, gantry node " +
 		"resume)",
-	"tokens-held":  "others hold the tokens that it needs (--resource)",
-	"tenant-limit": "tasks of its tenant hold all cores that the limit of the tenant lets them",
+	"tokens-held": "others hold the tokens that it needs (--resource)",
 }
 
 // suspensionSteps are a preemption of the task, and its end.

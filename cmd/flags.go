@@ -221,9 +221,6 @@ func usersFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "group", Usage: "let the members of `GROUP`, by name or number, hand in work, which " +
 			"runs with the rights of each (needs root; default: only the user who starts the server)"},
-		&cli.StringSliceFlag{Name: "tenant-limit", Usage: "bound a tenant, or with * in place of a name each that " +
-			"has no such bound of its own, `TENANT=waiting:N,cores:C,disk:SIZE`: tasks that wait, cores that its " +
-			"tasks hold together, space of its files (may be repeated; given at each start)"},
 		&cli.StringSliceFlag{Name: "tenant", Usage: "with --group: the work of a user counts for a tenant, " +
 			"`USER=TENANT`, by name or number; USER=* lets the user choose with submit --tenant (default: the " +
 			"tenant is the user; may be repeated)"},

@@ -38,9 +38,6 @@ func TestMisuseIsRefusedWithWhatToDo(t *testing.T) {
 			cliTest{t, t.TempDir()}.write("m.json", `{"name": "m", "schemaVersion": "1.4", "workflow": {"makespan": 1, `+
 				`"tasks": [{"name": "a", "id": "a", "type": "compute", "runtime": 1, "memory": 1000000000}]}}`)}},
 		{exitUsage, "version takes no arguments", []string{"version", "x"}},
-		{exitUsage, "write TENANT=waiting:N", []string{"serve", home, "--runtime=null", "--tenant-limit=lab"}},
-		{exitUsage, "is no number of tasks", []string{"serve", home, "--runtime=null", "--tenant-limit=lab=waiting:0"}},
-		{exitUsage, "is not waiting, cores", []string{"serve", home, "--runtime=null", "--tenant-limit=lab=time:3"}},
 		{exitUsage, "add --files", []string{"clean", home, "--keep-reuse"}},
 		{exitInput, "--env-file: /none: no such file or directory; check the path",
 			[]string{"run", home, "--env-file=/none", montage}},

@@ -6,16 +6,13 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/serve"
-	"gantry/cmd/internal/server"
 	"gantry/cmd/internal/session"
-	"gantry/trace/reader"
 )
 
 func serveCommand() *cli.Command {
@@ -70,57 +67,7 @@ func serveDir(c *cli.Context) error {
 		Why: verdict, Differing: func(run string, kept *session.Settings) ([]string, error) {
 			return differing(c, run, set, kept)
 		}}
-	if with.Limits, err = readLimits(c); err != nil {
-		return err
-	}
 	return serve.Run(c.Context, set, sessionOptions(c, c.String("name")), with)
-}
-
-// readLimits reads the flags. It is nil if there are none.
-func readLimits(c *cli.Context) (server.Limits, error) {
-	var all server.Limits
-	for _, text := range c.StringSlice("tenant-limit") {
-		name, rest, ok := strings.Cut(text, "=")
-		if !ok {
-			return nil, exit.Usagef("--tenant-limit %s: write TENANT=waiting:N,cores:C,disk:SIZE", text)
-		}
-		if all == nil {
-			all = server.Limits{}
-		}
-		l := all[name]
-		for _, one := range strings.Split(rest, ",") {
-			if err := readLimit(&l, one); err != nil {
-				return nil, exit.Usagef("--tenant-limit %s: %w", text, err)
-			}
-		}
-		all[name] = l
-	}
-	return all, nil
-}
-
-// readLimit reads one of the limits of a tenant.
-func readLimit(l *server.Limit, text string) error {
-	key, value, _ := strings.Cut(text, ":")
-	switch key {
-	case "waiting":
-		n, err := strconv.Atoi(value)
-		if l.Waiting = n; err != nil || n < 1 {
-			return fmt.Errorf("%q is no number of tasks", value)
-		}
-	case "cores":
-		n, err := strconv.ParseFloat(value, 64)
-		if l.Cores = int64(n*1000 + 0.5); err != nil || !(n >= 0.001 && n <= 1e6) {
-			return fmt.Errorf("%q is no number of cores", value)
-		}
-	case "disk":
-		n, err := reader.Bytes(value)
-		if l.Disk = n; err != nil || n < 1 {
-			return fmt.Errorf("%q is no size", value)
-		}
-	default:
-		return fmt.Errorf("%q is not waiting, cores or disk", key)
-	}
-	return nil
 }
 
 // settingOf names the settings whose flag is not called as they are in the log.
@@ -132,7 +79,7 @@ var settingOf = map[string]string{"mount": "mounts", "resource": "tokens", "need
 
 // notKept are flags of gantry serve that do not say how a run began: they hold for this process.
 var notKept = []string{"name", "dir", "quiet", "strict", "on-end", "oversubscribe", "watch", "port", "slurm-job",
-	"group", "tenant", "tenant-limit"}
+	"group", "tenant"}
 
 // differing lists the given flags that a run under way does not follow, with the values that hold instead.
 func differing(c *cli.Context, run string, given, kept *session.Settings) (all []string, err error) {

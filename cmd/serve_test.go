@@ -103,7 +103,7 @@ const montage = "../examples/montage/montage-25.dax"
 
 func TestServeTakesWorkUntilItIsDrained(t *testing.T) {
 	dir := t.TempDir()
-	s := serveIn(t, dir, "--runtime", "null", "--name", "lab", "--tenant-limit", "*=waiting:90,disk:1GB")
+	s := serveIn(t, dir, "--runtime", "null", "--name", "lab")
 	info, err := os.Stat(filepath.Join(dir, api.SocketName))
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("the socket has mode %v (%v), want 0600", info.Mode(), err)
@@ -116,7 +116,6 @@ func TestServeTakesWorkUntilItIsDrained(t *testing.T) {
 		expect(t, exitOK, []string{id + ": " + name + " done, 25 of 25 tasks done"}, "wait", "--dir", dir, id)
 	}
 	expect(t, exitOK, []string{"policy cpp on null", "first-1", "second-2", "done"}, "queue", "--all", "--dir", dir)
-	expect(t, exitOK, []string{"waiting 90, disk 1 GB"}, "queue", "--tenants", "--dir", dir)
 	expect(t, exitOK, []string{"done"}, "cancel", "--dir", dir, "1") // over: it stays as it is
 	var st api.Status
 	must(t, json.Unmarshal([]byte(expect(t, exitOK, nil, "wait", "--json", "--dir", dir, "2")), &st))

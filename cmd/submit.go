@@ -747,23 +747,13 @@ func drain(c *cli.Context, cl *api.Client) error {
 func printTenants(c *cli.Context, q *api.Tenants) {
 	w := c.App.Writer
 	columns.List(w, q.Tenants, 0, "tenant|-workflows|-present|-waiting|-running|-cores|-memory|-share|of|-mean wait|"+
-		"-longest|-oldest|limits", func(x api.Tenant) []any {
+		"-longest|-oldest", func(x api.Tenant) []any {
 		if x.Others {
-			return []any{"(others)", "", x.Present, x.Waiting, x.Running, x.Cores, &x.Memory, "", "", "", "", "", ""}
-		}
-		var limits []string
-		if x.MaxWaiting > 0 {
-			limits = append(limits, fmt.Sprintf("waiting %d", x.MaxWaiting))
-		}
-		if x.MaxCores > 0 {
-			limits = append(limits, fmt.Sprintf("cores %g", x.MaxCores))
-		}
-		if x.MaxDisk > 0 {
-			limits = append(limits, "disk "+term.Size(&x.MaxDisk))
+			return []any{"(others)", "", x.Present, x.Waiting, x.Running, x.Cores, &x.Memory, "", "", "", "", ""}
 		}
 		return []any{cmp.Or(x.Name, "-"), x.Workflows, x.Present, x.Waiting, x.Running, x.Cores, &x.Memory,
 			fmt.Sprintf("%.1f %%", 100*x.Share), x.Dominant, waitText(x.MeanWait), waitText(x.MaxWait),
-			waitText(x.Oldest), strings.Join(limits, ", ")}
+			waitText(x.Oldest)}
 	})
 	if q.Jain > 0 {
 		fmt.Fprintf(w, "Jain's index of the dominant shares: %.3f\n", q.Jain)

@@ -663,11 +663,9 @@ func (d *Draft) account(seg *Segment, sign int) {
 		pending := &d.pending[seg.Node]
 		if sign > 0 {
 			*pending = pending.Add(seg.Hold).Sub(seg.kept)
-			d.charge(seg.Task, seg.Hold[unit.CPU])
 			d.starts = append(d.starts, planItem{seg.Start, seg.seq, seg.Task})
 		} else {
 			*pending = pending.Sub(seg.Hold).Add(seg.kept)
-			d.charge(seg.Task, -seg.Hold[unit.CPU])
 		}
 		return
 	}

@@ -374,14 +374,14 @@ const (
 	Outranked    // the free resources are kept for tasks before it
 	Draining     // gantry starts nothing more
 	NotYetReleased
-	Unplaced    // the policy gave it no place in this round
-	TenantLimit // its tenant holds all cores that its limit lets it
-	NoNode      // no node can ever hold it as nodes are now: those that could are drained, cut down or gone
-	TokensHeld  // others hold the tokens that it needs
+	Unplaced   // the policy gave it no place in this round
+	_          // of earlier builds
+	NoNode     // no node can ever hold it as nodes are now: those that could are drained, cut down or gone
+	TokensHeld // others hold the tokens that it needs
 )
 
 var reasonCodes = [...]string{"", "waits-for-parents", "waits-for-files", "no-node-free", "planned-later", "outranked",
-	"draining", "not-yet-released", "unplaced", "tenant-limit", "no-node",
+	"draining", "not-yet-released", "unplaced", "", "no-node",
 	"tokens-held"}
 
 func (c ReasonCode) String() string { return reasonCodes[c] }

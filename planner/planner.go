@@ -192,9 +192,6 @@ func (p *Planner) Thaw(at Time) *PlanCommitted {
 		}
 		pc.Orders = append(pc.Orders, Order{Kind: OrderResume, Attempt: a, Task: att.Task, Node: att.Node,
 			Hold: att.Hold, Until: at.Add(att.Until.Sub(att.Suspended))})
-		if p.draft.Limits() {
-			break // limits do not count it yet
-		}
 	}
 	return pc
 }
@@ -211,7 +208,7 @@ func (p *Planner) Told(t TaskID) ReasonCode {
 func (p *Planner) explain(t TaskID, r Reason) {
 	p.told = Extend(p.told, int(t)+1)
 	if p.draft.Limited(t) {
-		r = p.draft.WhyLimited(t)
+		r = OthersHoldTokens
 	} else if p.draft.onlyParts(t, &r) {
 		r = Reason{Code: NoNodeFree, Dim: unit.GPU, Node: None}
 	}

@@ -41,7 +41,6 @@ type State struct {
 	frozen        int      // of these
 	continuations int      // workflows that continue others
 	reuses        map[TaskID]*TaskReused
-	quotas        *quotas // of tenants; nil: there are none
 	tokens        *tokens // nil: nobody has declared any
 	crowd         *crowd  // nil: no link is shared
 	sealed        []int   // pages of tasks packed since the draft packed its own
@@ -257,7 +256,6 @@ func (s *State) attemptSuspended(a AttemptID, at Time) {
 	att.Suspended, att.Leaving = at, 0
 	s.news.Suspended = append(s.news.Suspended, att.Task)
 	s.held[att.Node] = s.held[att.Node].Sub(att.Hold).Add(att.Hold.Keep(s.platform.Nodes[att.Node].Keeps))
-	s.charge(att.Task, -att.Hold[unit.CPU])
 	s.news.Freed = true
 }
 
@@ -285,7 +283,6 @@ func (s *State) attemptExited(b *AttemptExited, at Time) {
 			s.held[att.Node] = s.held[att.Node].Sub(keeps)
 		} else {
 			s.held[att.Node] = s.held[att.Node].Sub(*held)
-			s.charge(t, -held[unit.CPU])
 		}
 		s.spend(t, -1)
 		s.gpus[att.Node].hold(att.GPUs, att.Hold[unit.GPU], -1)
@@ -453,13 +450,11 @@ func (s *State) ordered(o *Order, at Time) {
 		s.underWayCount++
 		s.held[o.Node] = s.held[o.Node].Add(o.Hold)
 		s.gpus[o.Node].hold(o.GPUs, o.Hold[unit.GPU], +1)
-		s.charge(o.Task, o.Hold[unit.CPU])
 		s.spend(o.Task, +1)
 		s.stages(o.Attempt)
 	case OrderResume:
 		att := s.attempts.at(o.Attempt)
 		s.held[att.Node] = s.held[att.Node].Sub(att.Hold.Keep(s.platform.Nodes[att.Node].Keeps)).Add(att.Hold)
-		s.charge(att.Task, att.Hold[unit.CPU])
 		att.Until, att.Resuming = o.Until, true
 	case OrderSuspend, OrderKill, OrderCheckpoint:
 		s.attempts.at(o.Attempt).Leaving = o.Kind.Vacates()

@@ -251,21 +251,18 @@ type Tenants struct {
 
 // Tenant is how one stands now. Times are of its workflows, from arrival or release to the first start.
 type Tenant struct {
-	Name       string        `json:"name"`
-	Workflows  int           `json:"workflows"` // that have arrived in the run
-	Present    int           `json:"present"`   // of these: that have not ended
-	Waiting    int           `json:"waiting"`   // tasks that have not started
-	Running    int           `json:"running"`   // attempts under way
-	Cores      float64       `json:"cores"`     // that they hold
-	Memory     int64         `json:"memory_bytes"`
-	Share      float64       `json:"share"`              // dominant share of the capacity of the nodes
-	Dominant   string        `json:"dominant,omitempty"` // of which resource that is
-	MeanWait   time.Duration `json:"mean_wait_ns"`
-	MaxWait    time.Duration `json:"max_wait_ns"`
-	Oldest     time.Duration `json:"oldest_ns"`             // that one waits which has not started
-	MaxWaiting int           `json:"max_waiting,omitempty"` // limits; 0: none
-	MaxCores   float64       `json:"max_cores,omitempty"`
-	MaxDisk    int64         `json:"max_disk_bytes,omitempty"`
+	Name      string        `json:"name"`
+	Workflows int           `json:"workflows"` // that have arrived in the run
+	Present   int           `json:"present"`   // of these: that have not ended
+	Waiting   int           `json:"waiting"`   // tasks that have not started
+	Running   int           `json:"running"`   // attempts under way
+	Cores     float64       `json:"cores"`     // that they hold
+	Memory    int64         `json:"memory_bytes"`
+	Share     float64       `json:"share"`              // dominant share of the capacity of the nodes
+	Dominant  string        `json:"dominant,omitempty"` // of which resource that is
+	MeanWait  time.Duration `json:"mean_wait_ns"`
+	MaxWait   time.Duration `json:"max_wait_ns"`
+	Oldest    time.Duration `json:"oldest_ns"` // that one waits which has not started
 	// Others marks the sum of all tenants that are not the caller's business.
 	Others bool `json:"others,omitempty"`
 }

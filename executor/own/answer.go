@@ -146,7 +146,7 @@ func (p *Policy) place(c *planner.Cycle, x placement, now bool) error {
 	case now && phase != planner.Ready && phase != planner.Suspended:
 		return fmt.Errorf("task: task %d is not ready, it is %s", t, phase)
 	case now && c.Draft.Limited(t):
-		c.Explain(t, c.Draft.WhyLimited(t))
+		c.Explain(t, planner.OthersHoldTokens)
 		return nil
 	case phase != planner.Suspended && !c.Task(t).Need.Fits(c.Capacity(*x.Node)):
 		return fmt.Errorf("node: task %d needs %v, and node %d has %v", t, c.Task(t).Need, *x.Node,

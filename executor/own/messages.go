@@ -85,7 +85,6 @@ type workflowInfo struct {
 	Name    string             `json:"name"`
 	Tenant  planner.TenantID   `json:"tenant"`
 	Called  string             `json:"tenant_name"`
-	Limit   *int64             `json:"tenant_limit"` // null: none
 	Class   string             `json:"class"`
 	Arrived planner.Time       `json:"arrived_ns"`
 	Release planner.Time       `json:"release_ns"`

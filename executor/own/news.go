@@ -119,9 +119,6 @@ func (p *Policy) workflow(c *planner.Cycle, id planner.WorkflowID) workflowInfo 
 	w := c.Workflow(id)
 	m := workflowInfo{ID: id, Name: c.Names.OfWorkflow(id), Tenant: w.Tenant, Called: c.Names.OfTenant(w.Tenant),
 		Class: w.Class.String(), Arrived: w.Arrived, Release: w.Release, Tasks: []taskInfo{}, Files: []fileInfo{}}
-	if limit := c.Draft.TenantLimit(w.Tenant); limit > 0 {
-		m.Limit = &limit
-	}
 	if w.Due != unit.Never {
 		m.Due = &w.Due
 	}

@@ -154,7 +154,7 @@ func unlimited(c *planner.Cycle, q planner.Queue) (planner.TaskID, bool) {
 		if !ok || !c.Draft.Limited(t) {
 			return t, ok
 		}
-		c.Explain(t, c.Draft.WhyLimited(t))
+		c.Explain(t, planner.OthersHoldTokens)
 		q.Defer(c, t)
 	}
 }

@@ -396,12 +396,8 @@ func (q *Joint) Take(c *planner.Cycle, t planner.TaskID) { q.drop(c, t) }
 
 // Defer implements planner.Queue.
 func (q *Joint) Defer(c *planner.Cycle, t planner.TaskID) {
-	if c.Draft.ShortOfTokens(t) {
+	if c.Draft.Limited(t) {
 		q.Skip(c, t)
-		return
-	}
-	if c.Draft.Limited(t) { // and so is its whole workflow
-		q.Postpone(c, t)
 		return
 	}
 	if len(q.needs) == 1 {

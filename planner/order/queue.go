@@ -46,20 +46,15 @@ type Keyed struct {
 	queued  []bool        // by task
 }
 
-// kind is common to the tasks of a class: their needs and, where tenants have limits, their tenant.
+// kind is common to the tasks of a class: their needs.
 type kind struct {
 	need   unit.Vector
-	tenant planner.TenantID
 	tokens planner.Tokens
 }
 
 func kindOf(c *planner.Cycle, t planner.TaskID) kind {
 	task := c.Task(t)
-	k := kind{need: task.Need, tokens: task.Tokens}
-	if c.Draft.Limits() {
-		k.tenant = c.Workflow(task.Workflow).Tenant
-	}
-	return k
+	return kind{need: task.Need, tokens: task.Tokens}
 }
 
 type class struct {

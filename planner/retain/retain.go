@@ -79,8 +79,8 @@ func follow(c *planner.Cycle, n planner.NodeID) error {
 	for _, seg := range slices.Collect(c.Draft.Planned(n)) {
 		var err error
 		switch {
-		case c.Draft.Limited(seg.Task): // it claims nothing as long as its tenant has enough
-			c.Explain(seg.Task, c.Draft.WhyLimited(seg.Task))
+		case c.Draft.Limited(seg.Task): // it claims nothing as long as others hold its tokens
+			c.Explain(seg.Task, planner.OthersHoldTokens)
 			continue
 		case seg.Start <= c.Now():
 			if seg.Hold.Fits(free) {
@@ -135,9 +135,9 @@ func (f Float) Retain(c *planner.Cycle) error {
 		}
 		var start []planner.TaskID
 		for seg := range c.Draft.Planned(node) {
-			if c.Draft.Limited(seg.Task) { // it claims nothing as long as its tenant has enough
+			if c.Draft.Limited(seg.Task) { // it claims nothing as long as others hold its tokens
 				if c.Phase(seg.Task) == planner.Ready && seg.Hold.Fits(free) && !(f.Strict && seg.Start > c.Now()) {
-					c.Explain(seg.Task, c.Draft.WhyLimited(seg.Task))
+					c.Explain(seg.Task, planner.OthersHoldTokens)
 				}
 				continue
 			}

@@ -44,9 +44,8 @@ type Server struct {
 
 // Options are those of a server.
 type Options struct {
-	Group   string        // whose members may hand in work; "": only the user that starts the server
-	Tenants []string      // USER=TENANT
-	Limits  server.Limits // nil: none
+	Group   string   // whose members may hand in work; "": only the user that starts the server
+	Tenants []string // USER=TENANT
 	// Differing says which options a run under way does not follow.
 	Differing func(run string, kept *session.Settings) ([]string, error)
 	// Why says in one line why a task waits.
@@ -59,9 +58,6 @@ func Run(ctx context.Context, set *session.Settings, o session.Options, with Opt
 	o.Server, o.Predict = v, false
 	s := session.New(set, o)
 	defer s.Close()
-	if with.Limits != nil {
-		s.Limit = func(pl *planner.Planner, adm *executor.Admitter) { limitCores(with.Limits, pl, adm) }
-	}
 	if with.Group != "" {
 		if err := v.share(s, with.Group, with.Tenants); err != nil {
 			return err
@@ -139,10 +135,6 @@ func (v *Server) open(s *session.Session) {
 			return slices.Contains([]int{0, os.Geteuid(), stage.Caller().UID}, by.UID) ||
 				v.group != server.OwnerOnly && (by.GID == v.group || slices.Contains(by.Groups, v.group))
 		},
-	}
-	if v.with.Limits != nil {
-		disk := &diskUse{db: s.DB, run: s.Name, dir: s.Dir}
-		cfg.Limits, cfg.DiskUse = v.with.Limits, disk.of
 	}
 	v.Server = server.New(cfg)
 }
@@ -226,11 +218,7 @@ func (v *Server) runnable(sub *executor.Submission, single bool, wanted map[stri
 	if err := v.check.Check(&fetched); err != nil {
 		return err
 	}
-	adm, err := v.check.Admit(&fetched, 0)
-	if err == nil {
-		err = runnable(v.with.Limits, adm)
-	}
-	if err != nil {
+	if _, err := v.check.Admit(&fetched, 0); err != nil {
 		return err
 	}
 	_, noImage := v.check.Emulated(sub)

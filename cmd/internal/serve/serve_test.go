@@ -2,7 +2,6 @@ package serve_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,7 +11,6 @@ import (
 
 	"gantry/cmd/api"
 	"gantry/cmd/internal/serve"
-	"gantry/cmd/internal/server"
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
@@ -176,11 +174,9 @@ func TestARunContinuesOnItsNodes(t *testing.T) {
 	}
 }
 
-// A request that is repeated, as its answer was lost, is the same submission: neither a limit that it has filled itself
-// nor a drain refuses it.
+// A request that is repeated, as its answer was lost, is the same submission: no drain refuses it.
 func TestARepeatedRequestIsNotRefused(t *testing.T) {
 	l := newLab(t, "cpp", "{name: a, cores: 4}")
-	l.with.Limits = server.Limits{"*": {Waiting: 3, Cores: 1500}}
 	l.must(l.serve())
 	again := func(when string) {
 		t.Helper()
@@ -190,55 +186,11 @@ func TestARepeatedRequestIsNotRefused(t *testing.T) {
 		}
 	}
 	again("at first")
-	_, err := l.submit("two", 2, inAnHour)
-	l.says(err, "may have 3 waiting tasks, has 2")
-	_, err = l.submit("wide", 1, func(s *executor.Submission) { s.Workflow.Tasks[0].Cores = 2 })
-	l.says(err, "needs 2 cores, and the limit of tenant")
-	again("with its limit filled")
 	l.end()
 	l.must(l.serve())
 	again("after a restart")
 	l.must(l.Drain(t.Context(), api.Drain{}))
 	again("while the server takes no more work")
-}
-
-// A file counts once, however many names it has, and what was removed makes room.
-func TestTheFilesOfATenantAreBounded(t *testing.T) {
-	l := newLab(t, "cpp", "{name: a, cores: 1}")
-	l.with.Limits = server.Limits{"lab": {Disk: 3e6}, "*": {Disk: 1e9}}
-	l.must(l.serve())
-	of := func(tenant string) func(*executor.Submission) {
-		return func(s *executor.Submission) { s.Tenant = tenant }
-	}
-	_, err := l.submit("k", 1, of("lab"))
-	l.must(err)
-	results, node := filepath.Join(l.dir, "lab", "results", "w-1"), filepath.Join(l.dir, "lab", "nodes", "a", "w-1")
-	for _, dir := range []string{results, node} {
-		l.must(os.MkdirAll(dir, 0o755))
-	}
-	l.must(os.WriteFile(filepath.Join(results, "x"), make([]byte, 2<<20), 0o644))
-	l.must(os.Link(filepath.Join(results, "x"), filepath.Join(node, "x")))
-	_, err = l.submit("half", 1, of("lab"))
-	l.must(err)
-	l.must(os.WriteFile(filepath.Join(node, "y"), make([]byte, 1<<20), 0o644))
-	for i := 0; err == nil; i++ { // it is measured now and then
-		_, err = l.submit(fmt.Sprint("k", i), 1, of("lab"))
-	}
-	l.says(err, "the files of tenant lab take 3.154 MB of the disk, and its limit is 3 MB")
-	_, err = l.submit("other", 1, of("other"))
-	l.must(err)
-	deep := filepath.Join(node, strings.Repeat("d/", 130)) // deeper than anybody looks
-	l.must(os.MkdirAll(deep, 0o755))
-	for err == nil || strings.Contains(err.Error(), "limit is 3 MB") {
-		_, err = l.submit("deep", 1, of("lab"))
-	}
-	l.says(err, "the files of tenant lab cannot be measured")
-	l.must(os.RemoveAll(filepath.Join(node, "d")))
-	l.must(os.Remove(filepath.Join(node, "y")))
-	for err = errors.New("full"); err != nil && l.Context().Err() == nil; {
-		_, err = l.submit("again", 1, of("lab"))
-	}
-	l.must(err)
 }
 
 // With a group the directory is root's, and its members may pass it.

@@ -1,31 +1,22 @@
 package serve
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
-	"time"
 
-	"gantry/cmd/api"
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/server"
 	"gantry/cmd/internal/session"
-	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/container/fetch"
-	"gantry/executor/container/stage"
-	"gantry/planner"
-	"gantry/planner/unit"
 	"gantry/sqlite"
 )
 
@@ -199,80 +190,4 @@ func secretsOf(s *session.Session) server.Secrets {
 		return nil
 	}
 	return container.SecretsOfSubmissions(s.Name, s.Dir)
-}
-
-// limitCores has the planner keep the limits of cores.
-func limitCores(t server.Limits, pl *planner.Planner, adm *executor.Admitter) {
-	for _, l := range t {
-		if l.Cores > 0 {
-			pl.LimitTenants(func(m planner.TenantID) int64 { return t.Of(adm.TenantName(m)).Cores })
-			return
-		}
-	}
-}
-
-// runnable refuses a workflow with a task that needs more cores than its tenant may hold.
-func runnable(t server.Limits, adm *executor.Admission) error {
-	limit := t.Of(adm.Submission.Tenant).Cores
-	for i := range adm.Arrived.Tasks {
-		if need := adm.Arrived.Tasks[i].Need[unit.CPU]; limit > 0 && need > limit {
-			return fmt.Errorf("workflow %s: task %s needs %s, and the limit of tenant %s is %s",
-				adm.Submission.Name, adm.Tasks[i].Name, term.Cores(need), adm.Submission.Tenant, term.Cores(limit))
-		}
-	}
-	return nil
-}
-
-// diskUse measures the files of tenants in the directory of a run.
-type diskUse struct {
-	db   *sqlite.DB
-	run  string
-	dir  string
-	mu   sync.Mutex
-	last map[string]measured // by tenant
-}
-
-type measured struct {
-	at    time.Time
-	took  time.Duration
-	bytes int64
-}
-
-// After a measurement the next one waits this many times as long as it took, so that measuring takes a twentieth of
-// the time at most.
-const restOfUse = 20
-
-// of is how many bytes the files of a tenant take.
-func (d *diskUse) of(ctx context.Context, tenant string) (int64, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	was, ok := d.last[tenant]
-	if ok && time.Since(was.at) < restOfUse*was.took {
-		return was.bytes, nil
-	}
-	began := time.Now()
-	names, err := sqlite.RowsOf[string](ctx, d.db, `SELECT w.name FROM runs r JOIN workflows w ON w.run = r.id
-		WHERE r.name = ? AND w.tenant = ?`, d.run, tenant)
-	if err != nil {
-		return 0, err
-	}
-	nodes, _ := os.ReadDir(filepath.Join(d.dir, "nodes")) // it may not be there yet
-	var dirs []string
-	for _, name := range names {
-		name = executor.EscapeName(name)
-		dirs = append(dirs, filepath.Join(d.dir, "results", name))
-		for _, n := range nodes {
-			dirs = append(dirs, filepath.Join(d.dir, "nodes", n.Name(), name))
-		}
-	}
-	sum, err := stage.DiskUse(math.MaxInt32, dirs...) // unreadable files count nothing
-	if errors.Is(err, stage.ErrTooMany) {
-		return 0, &api.Error{Code: api.Full, Message: fmt.Sprintf("the files of tenant %s cannot be measured: %v",
-			tenant, stage.ErrTooMany)}
-	}
-	if d.last == nil {
-		d.last = map[string]measured{}
-	}
-	d.last[tenant] = measured{time.Now(), time.Since(began), sum}
-	return sum, nil
 }

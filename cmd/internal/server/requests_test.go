@@ -12,7 +12,6 @@ import (
 
 	"gantry/cmd/api"
 	"gantry/cmd/internal/serve"
-	"gantry/cmd/internal/server"
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
@@ -31,7 +30,7 @@ type desk struct {
 }
 
 // open opens a desk for a run on some nodes, or for the run that the directory has.
-func open(t *testing.T, dir, nodes string, limits server.Limits) *desk {
+func open(t *testing.T, dir, nodes string) *desk {
 	t.Helper()
 	cluster, err := scenario.ReadCluster(strings.NewReader("nodes: ["+nodes+"]"), "nodes.yaml")
 	if err != nil {
@@ -39,7 +38,7 @@ func open(t *testing.T, dir, nodes string, limits server.Limits) *desk {
 	}
 	executor.FillDisk(cluster)
 	set := &session.Settings{Policy: "cpp", TimeScale: 1, SizeScale: 1, Runtime: "null", Serve: true, Cluster: cluster}
-	with := serve.Options{Limits: limits, Why: func(l *sqlite.Life) string { return l.Waits[0].Reason },
+	with := serve.Options{Why: func(l *sqlite.Life) string { return l.Waits[0].Reason },
 		Differing: func(string, *session.Settings) ([]string, error) { return nil, nil }}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -117,7 +116,7 @@ func inAnHour(s *executor.Submission) { s.At = 3600e9 }
 // released later is in none until then, and what waits for others waits with the server also when it starts again.
 func TestSingleTasksHaveTenantsAndDeadlines(t *testing.T) {
 	dir := t.TempDir()
-	d := open(t, dir, "{name: n, cores: 4}", nil)
+	d := open(t, dir, "{name: n, cores: 4}")
 	_, err := d.ChangeNode(t.Context(), "n", api.ChangeNode{To: api.NodeDrained})
 	d.must(err)
 	lab := func(s *executor.Submission) { s.Tenant = "lab" }
@@ -135,7 +134,7 @@ func TestSingleTasksHaveTenantsAndDeadlines(t *testing.T) {
 	_, err = d.task(nil, api.Dependency{ID: 1}, api.Dependency{ID: 7, Ended: true})
 	d.must(err)
 	d.stop()
-	d = open(t, dir, "{name: n, cores: 4}", nil)
+	d = open(t, dir, "{name: n, cores: 4}")
 	q, err := d.Queue(t.Context(), api.QueueOf{})
 	if err != nil || len(q.Submissions) != 8 || q.Server.Waiting != 8 || q.Server.Run != "lab" {
 		t.Fatalf("%+v, %v", q, err)
@@ -174,7 +173,7 @@ func TestSingleTasksHaveTenantsAndDeadlines(t *testing.T) {
 // Each single task is expected to start and end on its own, and what cannot start keeps nothing else from being
 // predicted.
 func TestSingleTasksArePredicted(t *testing.T) {
-	d := open(t, t.TempDir(), "{name: big, cores: 4}, {name: small, cores: 1}", nil)
+	d := open(t, t.TempDir(), "{name: big, cores: 4}, {name: small, cores: 1}")
 	_, err := d.ChangeNode(t.Context(), "big", api.ChangeNode{To: api.NodeDrained})
 	d.must(err)
 	expected := func(edit func(s *executor.Submission), after ...api.Dependency) (int64, *api.Expected) {
@@ -204,7 +203,7 @@ func TestSingleTasksArePredicted(t *testing.T) {
 
 // A run is changed under way by those who may; a submission is ended, and has a log of its own.
 func TestARunIsAdministered(t *testing.T) {
-	d := open(t, t.TempDir(), "{name: n, cores: 4, memory: 4GB}", server.Limits{"*": {Waiting: 3}})
+	d := open(t, t.TempDir(), "{name: n, cores: 4, memory: 4GB}")
 	n, err := d.ChangeNode(t.Context(), "n", api.ChangeNode{To: api.NodeSet, Cores: 0.5})
 	if err != nil || n.Cores != 0.5 || n.Memory != 4e9 {
 		t.Errorf("%+v, %v", n, err)
@@ -262,8 +261,6 @@ func TestARunIsAdministered(t *testing.T) {
 	}
 	_, err = d.task(nil, api.Dependency{ID: 99})
 	d.refuses(err, api.Unknown, "there is no submission 99")
-	_, err = d.Submit(t.Context(), &api.Submit{Workflows: []api.Workflow{{Name: "w", Definition: d.tasks(2, nil)}}})
-	d.refuses(err, api.Full, "may have 3 waiting tasks, has 2, and would have 2 more")
 	if st, err := d.Cancel(t.Context(), 2); err != nil || st.State != "cancelled" ||
 		st.Message != executor.OnRequest {
 		t.Errorf("%+v, %v", st, err)

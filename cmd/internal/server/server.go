@@ -64,9 +64,6 @@ type Config struct {
 	Shared bool
 	// Tenant says which tenant a user counts for that hands something in; nil, or "": whichever it names.
 	Tenant func(user string) string
-	Limits Limits
-	// DiskUse measures the files of a tenant, in bytes.
-	DiskUse func(ctx context.Context, tenant string) (int64, error)
 	// Allow reports whether a peer may ask; nil: every peer that can open the socket may.
 	Allow func(by Peer) bool
 	// Secrets keeps those of submissions; nil: there can be none.

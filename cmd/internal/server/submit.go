@@ -45,22 +45,17 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 	if err != nil {
 		return nil, err
 	}
-	tasks := map[string]int{} // by tenant
 	known := &earlier{outcomes: map[int64]*sqlite.Outcome{}}
 	for i := range items {
 		if err := s.possible(ctx, &items[i], by, known); err != nil {
 			return nil, err
 		}
-		tasks[items[i].sub.Tenant] += len(items[i].sub.Workflow.Tasks)
 	}
 	tails := s.tailsFor(ctx, items, by)
 	s.entering.Lock()
 	defer s.entering.Unlock()
 	if a, err := s.repeated(ctx, &req, by); a != nil || err != nil { // meanwhile
 		return a, err
-	}
-	if err := s.within(ctx, tasks); err != nil {
-		return nil, err
 	}
 	secrets, forget, err := s.keepSecrets(&req, by, items)
 	if err != nil {

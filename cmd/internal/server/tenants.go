@@ -3,8 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -13,27 +11,7 @@ import (
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/planner/unit"
-	"gantry/trace/shown"
 )
-
-// Limits are the bounds of tenants by name.
-type Limits map[string]Limit
-
-// everyTenant stands for the tenants that have no bound of their own.
-const everyTenant = "*"
-
-// Of is the bound of a tenant; where it has none of its own, that of all.
-func (l Limits) Of(tenant string) Limit {
-	own, all := l[tenant], l[everyTenant]
-	return Limit{cmp.Or(own.Waiting, all.Waiting), cmp.Or(own.Cores, all.Cores), cmp.Or(own.Disk, all.Disk)}
-}
-
-// Limit bounds a tenant; 0 is no limit.
-type Limit struct {
-	Waiting int   // tasks that have not started
-	Cores   int64 // millicores that its tasks hold together; the planner keeps this one
-	Disk    int64 // bytes of its files in the directory of the run, as measured when it hands something in
-}
 
 // waiting counts the tasks of tenants that have not started, also of submissions that have not arrived.
 func waiting(in *executor.Intake) map[string]int {
@@ -53,47 +31,6 @@ func waiting(in *executor.Intake) map[string]int {
 		}
 	}
 	return n
-}
-
-// within returns an error if more tasks, by tenant, exceed the limits of tenants. It is called under s.entering, so
-// that no other request is checked before the engine has these tasks.
-func (s *Server) within(ctx context.Context, tasks map[string]int) error {
-	var there map[string]int
-	for _, t := range slices.Sorted(maps.Keys(tasks)) {
-		limit := s.Limits.Of(t)
-		if limit.Waiting > 0 && there == nil {
-			if err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
-				there = waiting(in)
-				return nil
-			}); err != nil {
-				return err
-			}
-		}
-		if waits := there[t]; limit.Waiting > 0 && waits+tasks[t] > limit.Waiting {
-			return &api.Error{Code: api.Full, Message: fmt.Sprintf("%s may have %d waiting tasks, has %d, and "+
-				"would have %d more: hand them in once others have started, or cancel some", tenantName(t),
-				limit.Waiting, waits, tasks[t])}
-		}
-		if limit.Disk > 0 && s.DiskUse != nil {
-			used, err := s.DiskUse(ctx, t)
-			if err != nil {
-				return err
-			}
-			if used >= limit.Disk {
-				return &api.Error{Code: api.Full, Message: fmt.Sprintf("the files of %s take %s of the disk, and its "+
-					"limit is %s: remove those of workflows that have ended from results and nodes in the directory "+
-					"of the run", tenantName(t), shown.Size(int64(used)), shown.Size(int64(limit.Disk)))}
-			}
-		}
-	}
-	return nil
-}
-
-func tenantName(t string) string {
-	if t == "" {
-		return "the tenant without a name"
-	}
-	return "tenant " + t
 }
 
 // tenants is how the tenants stand. A member of a group sees its own, and the sum of the others, as with
@@ -151,8 +88,7 @@ func (s *Server) tenantsAt(in *executor.Intake, out *api.Tenants) {
 	of := func(name string) *api.Tenant {
 		x := at[name]
 		if x == nil {
-			l := s.Limits.Of(name)
-			x = &api.Tenant{Name: name, MaxWaiting: l.Waiting, MaxCores: float64(l.Cores) / 1000, MaxDisk: l.Disk}
+			x = &api.Tenant{Name: name}
 			at[name] = x
 		}
 		return x

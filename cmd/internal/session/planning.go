@@ -33,7 +33,6 @@ type Planning struct {
 	Home     string     // the directory of runs, absolute
 	DB       *sqlite.DB // has trained models; nil: the log below Home is opened for them
 	View     *term.Progress
-	Limit    func(*planner.Planner, *executor.Admitter) // has the planner keep limits of tenants; nil: there are none
 
 	decided *own.Recorded // plans in place of a program; nil: the policy does
 
@@ -86,9 +85,6 @@ func (p *Planning) Assemble(ctx context.Context) (*executor.Engine, error) {
 		return nil, err
 	}
 	pl := planner.New(p.Platform, rules, pol, est, p.Set.draws())
-	if p.Limit != nil {
-		p.Limit(pl, adm)
-	}
 	if len(p.Set.Tokens) > 0 {
 		pl.LimitTokens(executor.TokensThere(p.Set.Tokens))
 	}

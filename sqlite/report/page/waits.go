@@ -35,8 +35,6 @@ func reasonText(reason, dim string) string {
 		return "the policy holds it back"
 	case "tokens-held":
 		return "others hold the tokens that it needs"
-	case "tenant-limit":
-		return "its tenant is at its limit"
 	case "no-node":
 		return "no node can take it"
 	case "draining":

@@ -30,7 +30,6 @@ function waiting(run, need, k) {
     case 'unplaced': return `policy ${run.policy} gave it no place in this round`;
     case 'no-node': return 'no node can take it now: those that could are drained, cut down or gone';
     case 'tokens-held': return 'others hold the tokens that it needs';
-    case 'tenant-limit': return 'tasks of its tenant hold all cores that the limit of the tenant lets them';
   }
   return code;
 }
