@@ -147,7 +147,7 @@ func TestConvertWritesTheFileWholeOrNotAtAll(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"a.dax": "<adag><job id='a' runtime='1'/></adag>", "bad.dax": "<adag><job"})
 	to := filepath.Join(dir, "a.json")
 	var out, notes bytes.Buffer
-	if err := convert(filepath.Join(dir, "a.dax"), convertOptions{to: "wfformat", out: to}, &out, &notes); err != nil ||
+	if err := convert(filepath.Join(dir, "a.dax"), convertOptions{out: to}, &out, &notes); err != nil ||
 		out.Len() > 0 {
 		t.Fatal(err, out.String())
 	}
@@ -156,7 +156,7 @@ func TestConvertWritesTheFileWholeOrNotAtAll(t *testing.T) {
 		t.Errorf("%v %v %v", w, faults, err)
 	}
 	before, _ := os.ReadFile(to)
-	if err := convert(filepath.Join(dir, "bad.dax"), convertOptions{to: "wfformat", out: to}, &out,
+	if err := convert(filepath.Join(dir, "bad.dax"), convertOptions{out: to}, &out,
 		&notes); codeOf(err) != exitInput {
 		t.Errorf("%v", err)
 	}
@@ -166,16 +166,8 @@ func TestConvertWritesTheFileWholeOrNotAtAll(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(dir, ".gantry*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	if err := convert(filepath.Join(dir, "a.dax"), convertOptions{to: "cwl", out: "-"}, &out,
-		&notes); codeOf(err) != exitUsage {
-		t.Errorf("%v", err)
-	}
-	if err := convert(to, convertOptions{to: "dax", out: "-"}, &out, &notes); err != nil ||
-		!bytes.Contains(out.Bytes(), []byte(`runtime="1"`)) {
-		t.Errorf("%v: %s", err, out.String())
-	}
 	// A device is written to, never replaced by a file.
-	if err := convert(to, convertOptions{to: "wfformat", out: os.DevNull}, &out, &notes); err != nil {
+	if err := convert(to, convertOptions{out: os.DevNull}, &out, &notes); err != nil {
 		t.Error(err)
 	}
 	if info, err := os.Stat(os.DevNull); err != nil || info.Mode().IsRegular() {

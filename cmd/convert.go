@@ -12,16 +12,16 @@ import (
 )
 
 type convertOptions struct {
-	to, out string
-	read    trace.ReadOptions
-	idle    func(*session.Facts) error // refuses options without an effect
+	out  string
+	read trace.ReadOptions
+	idle func(*session.Facts) error // refuses options without an effect
 }
 
 func convertCommand() *cli.Command {
 	var o convertOptions
 	return &cli.Command{
 		Name:      "convert",
-		Usage:     "write a workflow as WfFormat 1.5 or DAX",
+		Usage:     "write a workflow as WfFormat 1.5",
 		ArgsUsage: "FILE|-",
 		Description: `Reads the formats of gantry check. WfFormat 1.5 validates against the published schema. Nothing is
 invented: values missing in the trace stay missing. Values that the schema has no place for (image, redirections,
@@ -29,8 +29,6 @@ environment, ...) are kept in properties of gantry, which it reads back.
 
 Exit codes: 0 written, 2 wrong command line, 3 the file has errors or cannot be read.`,
 		Flags: append(readFlags(&o.read),
-			&cli.StringFlag{Name: "to", Value: "wfformat",
-				Usage: "`FORMAT` to write: wfformat (1.5) or dax (2.1, which holds less)", Destination: &o.to},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "-",
 				Usage: "write to `FILE`, - for standard output", Destination: &o.out}),
 		Action: func(c *cli.Context) error {
@@ -46,9 +44,6 @@ Exit codes: 0 written, 2 wrong command line, 3 the file has errors or cannot be 
 }
 
 func convert(path string, o convertOptions, out, notes io.Writer) (err error) {
-	if o.to != "wfformat" && o.to != "dax" {
-		return exit.Usagef("convert: unknown format %q: use wfformat or dax", o.to)
-	}
 	o.read.Used = map[string]bool{}
 	w, err := openWorkflow(path, o.read, notes)
 	if err == nil {
@@ -63,16 +58,13 @@ func convert(path string, o convertOptions, out, notes io.Writer) (err error) {
 		return err
 	}
 	write := func(to io.Writer) error { return trace.WriteWfFormat(to, w) }
-	if o.to == "dax" {
-		write = func(to io.Writer) error { return trace.WriteDAX(to, w) }
-	}
 	if o.out == "-" {
 		err = write(out)
 	} else {
 		err = writeWhole(o.out, write)
 	}
 	if err != nil {
-		return exit.Hostf("writing %s as %s: %w", path, o.to, err)
+		return exit.Hostf("writing %s as WfFormat: %w", path, err)
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -21,11 +20,11 @@ import (
 )
 
 type generateOptions struct {
-	kind, format, out string
-	tasks             int
-	seed              uint64
-	total             time.Duration
-	params            generate.Parameters
+	kind, out string
+	tasks     int
+	seed      uint64
+	total     time.Duration
+	params    generate.Parameters
 }
 
 func generateCommand() *cli.Command {
@@ -33,7 +32,7 @@ func generateCommand() *cli.Command {
 	list := false
 	return &cli.Command{
 		Name:      "generate",
-		Usage:     "write a synthetic workflow as DAX or WfFormat",
+		Usage:     "write a synthetic workflow as WfFormat",
 		ArgsUsage: "KIND",
 		Description: `KIND is one of --list:
 
@@ -54,8 +53,6 @@ Exit codes: 0 written, 2 wrong command line, 4 the file cannot be written.`,
 			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of all random choices", Destination: &o.seed},
 			&cli.DurationFlag{Name: "total-runtime", Usage: "scale runtimes so that they sum to this, such as 1h30m",
 				DefaultText: "as generated", Destination: &o.total},
-			&cli.StringFlag{Name: "format", Usage: "`FORMAT`: dax or wfformat", Destination: &o.format,
-				DefaultText: "by the ending of FILE, else dax"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "-",
 				Usage: "write to `FILE`, - for standard output", Destination: &o.out},
 		}, parameterFlags()...),
@@ -154,17 +151,6 @@ func listKinds(out io.Writer) error {
 }
 
 func writeGenerated(o generateOptions, out, notes io.Writer) error {
-	if o.format == "" {
-		o.format = "dax"
-		if strings.EqualFold(filepath.Ext(o.out), ".json") {
-			o.format = "wfformat"
-		}
-	}
-	write := map[string]func(io.Writer, *trace.Workflow) error{"dax": trace.WriteDAX,
-		"wfformat": trace.WriteWfFormat}[o.format]
-	if write == nil {
-		return exit.Usagef("unknown format %q: use one of dax, wfformat", o.format)
-	}
 	w, err := generate.New(o.kind, o.tasks, o.seed, generate.Options{Parameters: o.params})
 	if err != nil {
 		return exit.Usagef("generate: %w", err)
@@ -179,7 +165,7 @@ func writeGenerated(o generateOptions, out, notes io.Writer) error {
 	}
 	if o.out == "-" {
 		to := bufio.NewWriter(out)
-		if err = write(to, w); err == nil {
+		if err = trace.WriteWfFormat(to, w); err == nil {
 			err = to.Flush()
 		}
 		if err != nil {
@@ -187,7 +173,7 @@ func writeGenerated(o generateOptions, out, notes io.Writer) error {
 		}
 		return nil
 	}
-	if err := writeWhole(o.out, func(f io.Writer) error { return write(f, w) }); err != nil {
+	if err := writeWhole(o.out, func(f io.Writer) error { return trace.WriteWfFormat(f, w) }); err != nil {
 		return exit.Hostf("writing %s: %w", o.out, err)
 	}
 	return nil

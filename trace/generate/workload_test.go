@@ -50,33 +50,28 @@ func shape(w *trace.Workflow) *trace.Workflow {
 
 func TestWrittenWorkflowsAreReadBackAsTheyWere(t *testing.T) {
 	for _, k := range generate.Kinds() {
-		for name, write := range map[string]func(*bytes.Buffer, *trace.Workflow) error{
-			"DAX":      func(b *bytes.Buffer, w *trace.Workflow) error { return trace.WriteDAX(b, w) },
-			"WfFormat": func(b *bytes.Buffer, w *trace.Workflow) error { return trace.WriteWfFormat(b, w) },
-		} {
-			t.Run(k.Name+" as "+name, func(t *testing.T) {
-				for _, n := range []int{k.Least, 60, 333} {
-					w := made(t, k.Name, max(n, k.Least), 3)
-					if n == 333 {
-						must(t, generate.Rescale(w, time.Hour+1))
-					}
-					var b bytes.Buffer
-					must(t, write(&b, w))
-					r, faults, err := trace.Read(&b, "-", trace.ReadOptions{})
-					if err != nil || len(faults) > 0 {
-						t.Fatalf("n %d: %v %v", n, err, faults)
-					}
-					if a, b := shape(w), shape(r); !reflect.DeepEqual(a, b) {
-						for i := range a.Tasks {
-							if !reflect.DeepEqual(a.Tasks[i], b.Tasks[i]) {
-								t.Fatalf("n %d: task\n%+v was read as\n%+v", n, a.Tasks[i], b.Tasks[i])
-							}
-						}
-						t.Fatalf("n %d: files or head differ", n)
-					}
+		t.Run(k.Name, func(t *testing.T) {
+			for _, n := range []int{k.Least, 60, 333} {
+				w := made(t, k.Name, max(n, k.Least), 3)
+				if n == 333 {
+					must(t, generate.Rescale(w, time.Hour+1))
 				}
-			})
-		}
+				var b bytes.Buffer
+				must(t, trace.WriteWfFormat(&b, w))
+				r, faults, err := trace.Read(&b, "-", trace.ReadOptions{})
+				if err != nil || len(faults) > 0 {
+					t.Fatalf("n %d: %v %v", n, err, faults)
+				}
+				if a, b := shape(w), shape(r); !reflect.DeepEqual(a, b) {
+					for i := range a.Tasks {
+						if !reflect.DeepEqual(a.Tasks[i], b.Tasks[i]) {
+							t.Fatalf("n %d: task\n%+v was read as\n%+v", n, a.Tasks[i], b.Tasks[i])
+						}
+					}
+					t.Fatalf("n %d: files or head differ", n)
+				}
+			}
+		})
 	}
 }
 
