@@ -59,9 +59,9 @@ func TestEstimatorsThatCannotBeAreRefused(t *testing.T) {
 		says string
 		args []string
 	}{
-		{exitUsage, "known are declared, history, learned, corrected, trained, oracle", []string{"simulate",
+		{exitUsage, "known are declared, learned, corrected, trained, oracle", []string{"simulate",
 			"--estimator", "guess", "f.dax"}},
-		{exitUsage, "whole number from 1", []string{"simulate", "--estimator", "history:0", "f.dax"}},
+		{exitUsage, "whole number from 1", []string{"simulate", "--estimator", "learned:0", "f.dax"}},
 		{exitUsage, "takes no parameter", []string{"simulate", "--estimator", "declared:3", "f.dax"}},
 		{exitUsage, "only a simulation knows the true runtimes", []string{"run", "--estimator", "oracle", "--runtime",
 			"null", "f.dax"}},

@@ -165,7 +165,7 @@ func readEstimates(c *cli.Context, s *session.Settings, usual string) error {
 	case c.IsSet("estimator"):
 		s.Estimator = c.String("estimator")
 	case c.IsSet("errors") && m.Kind != predict.NoError:
-		s.Estimator = "declared" // history would use its measurements instead
+		s.Estimator = "declared" // learned would use its measurements instead
 	default:
 		s.Estimator = usual
 	}

@@ -155,7 +155,7 @@ func growingEngine(t *testing.T, spec string, seed uint64, p *planner.Platform, 
 	pol, err := policy.Parse(spec)
 	must(t, err)
 	declared := &predict.Declared{}
-	est := []planner.Estimator{declared, &predict.History{Declared: declared}, predict.NewCorrected(declared,
+	est := []planner.Estimator{declared, predict.NewCorrected(declared, 2), predict.NewCorrected(declared,
 		5)}[r.IntN(3)]
 	wrong := []float64{1, 1, 0.5, 2}[r.IntN(4)]
 	return &executor.Engine{

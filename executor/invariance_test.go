@@ -1,16 +1,13 @@
 package executor_test
 
 import (
-	"fmt"
 	"reflect"
 	"testing"
 	"time"
 
 	"gantry/executor"
-	"gantry/executor/enginetest"
 	"gantry/executor/sim"
 	"gantry/planner"
-	"gantry/planner/policy"
 	"gantry/planner/predict"
 )
 
@@ -94,44 +91,5 @@ func TestErrorsOfEstimatesLeaveReality(t *testing.T) {
 		if second := got[1].At == 100e9; second != c.same {
 			t.Errorf("%s: the second task starts at %v", c.model, got[1].At)
 		}
-	}
-}
-
-// The second run of a workflow is planned with what the first one measured.
-func TestHistoryLearnsFromEarlierRuns(t *testing.T) {
-	flow := dag("w", "a=10 b=20 c=30; a>b")
-	for i := range flow.Tasks {
-		flow.Tasks[i].Kind = []string{"short", "long", "unheard of"}[i]
-	}
-	p := processors(1)
-	history := &predict.History{Declared: &predict.Declared{}}
-	for range 3 {
-		history.Prior("short", 7*time.Second, 1)
-	}
-	history.Prior("long", 50*time.Second, 0.5)
-	history.Prior("long", 27*time.Second, 1)
-	pol, err := policy.Parse("cpp")
-	must(t, err)
-	e := &executor.Engine{Runtime: sim.New(sim.Config{Platform: p}), Planner: planner.New(p,
-		planner.DefaultRetryRules(), pol, history, 1),
-		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Declare: history.Declared.Declare,
-			Named: history.Name},
-		Arrivals: []executor.Submission{{Name: "1", Workflow: flow}, {Name: "2", At: 100e9, Workflow: flow}}}
-	var got []string
-	e.Watch = func(_ planner.View, events []planner.Event, _ []*executor.Admission) {
-		for _, ev := range events {
-			if pc, ok := ev.Body.(*planner.PlanCommitted); ok {
-				for _, o := range pc.Orders {
-					got = append(got, fmt.Sprint(o.Task, " ", o.Est.Run, " ", o.Est.Samples, " ", o.Est.Source))
-				}
-			}
-		}
-	}
-	enginetest.Run(t, e)
-	// c, unheard of, is estimated as declared: the order is by rank
-	want := []string{"0 7s 3 history", "2 30s 0 declared", "1 26s 2 history",
-		"3 7.75s 4 history", "5 30s 1 history", "4 24s 3 history"}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }

@@ -134,7 +134,7 @@ func runRandomBelieving(t *testing.T, spec string, pol planner.Policy, seed uint
 	r := rand.New(rand.NewPCG(seed, 7))
 	p := randomPlatform(r)
 	declared := &predict.Declared{}
-	est := []planner.Estimator{declared, &predict.History{Declared: declared}, predict.NewCorrected(declared,
+	est := []planner.Estimator{declared, predict.NewCorrected(declared, 2), predict.NewCorrected(declared,
 		5)}[r.IntN(3)]
 	var named func(planner.KindID, string)
 	if m != nil {

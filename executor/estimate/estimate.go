@@ -13,7 +13,6 @@ import (
 // Made is an estimator, with the part of it that learns from earlier runs, if any.
 type Made struct {
 	planner.Estimator
-	History *predict.History // of history
 	Learned *predict.Learned // of learned
 	// Corrected is that of corrected, unless the estimates are wrong on purpose: those of earlier runs were not wrong
 	// in the same way.
@@ -36,10 +35,6 @@ func Make(spec predict.Spec, startup time.Duration, errors predict.ErrorModel, m
 		adm.Actual = errors.Actual
 	}
 	switch spec.Kind {
-	case predict.KindHistory:
-		h := &predict.History{Declared: declared}
-		adm.Named = h.Name
-		return Made{Estimator: h, History: h, declared: declared}
 	case predict.KindLearned:
 		l := predict.NewLearned(declared)
 		adm.Named = l.Name

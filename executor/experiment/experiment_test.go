@@ -299,7 +299,7 @@ factors:
   workload.count: [15, 25]
   workload.mix.0.generator: inspiral
   startup: [0s, 30s]
-  estimator: [declared, "corrected:50", history, oracle]
+  estimator: [declared, "corrected:50", learned, oracle]
 `, 2)
 	if len(m.kept) != 32 {
 		t.Fatalf("%d runs, want 32", len(m.kept))
@@ -384,8 +384,8 @@ func TestFaultsAreFoundBeforeAnythingRuns(t *testing.T) {
 			`line 6: cluster=c.yaml policy=owm policy.order=higest workload=w.yaml: policy owm: order="higest" is not known; did you mean highest?`},
 		{"a misspelt error model", "workload: w.yaml\ncluster: c.yaml\nfactors:\n  policy: cpp\n  errors: sttic:2\n",
 			`line 5: cluster=c.yaml errors=sttic:2 policy=cpp workload=w.yaml: error model "sttic:2" is not known; did you mean static?`},
-		{"a misspelt estimator", "workload: w.yaml\ncluster: c.yaml\nfactors:\n  policy: cpp\n  estimator: histry\n",
-			`did you mean history?`},
+		{"a misspelt estimator", "workload: w.yaml\ncluster: c.yaml\nfactors:\n  policy: cpp\n  estimator: lerned\n",
+			`did you mean learned?`},
 		{"a misspelt generator", "workload: w.yaml\ncluster: c.yaml\nfactors:\n  policy: cpp\n  errors: none\n  " +
 			"workload.mix.1.generator: monatge\n", `line 6: `},
 		{"a misspelt process", "workload: w.yaml\ncluster: c.yaml\nfactors:\n  policy: cpp\n  " +

@@ -19,6 +19,17 @@ type Learned struct {
 	all   measured   // of all kinds
 }
 
+// measured is the mean of runs, in nanoseconds at speed 1.
+type measured struct {
+	n    int32
+	mean float64
+}
+
+func (m *measured) add(ns float64) {
+	m.n++
+	m.mean += (ns - m.mean) / float64(m.n)
+}
+
 // learning is the measurements of a kind, the latest last, and on how many of them its model rests. That follows from
 // their number alone, not from the instants at which estimates are asked for: a run that is resumed learns the same.
 type learning struct {

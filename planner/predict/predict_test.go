@@ -138,10 +138,7 @@ func TestSourcesTellWhereAnEstimateIsFrom(t *testing.T) {
 	declared.Declare(0, 10*time.Second, nil, planner.SourceDeclared)
 	wrong := &predict.Declared{Model: predict.ErrorModel{Kind: predict.Static, Factor: 2}}
 	wrong.Declare(0, 10*time.Second, nil, planner.SourceDeclared)
-	history := &predict.History{Declared: declared}
-	history.Learn(0, 4*time.Second, 2)
-	history.Learn(0, 12*time.Second, 1)
-	task, cold := &planner.Task{ID: 0}, &planner.Task{ID: 0, Kind: 1}
+	task := &planner.Task{ID: 0}
 	slow := &planner.Node{Speed: 0.5}
 	for _, c := range []struct {
 		name string
@@ -155,12 +152,6 @@ func TestSourcesTellWhereAnEstimateIsFrom(t *testing.T) {
 		{"erroneous", wrong.Run(task, slow), planner.Estimate{Run: 40 * time.Second, Source: planner.SourceErroneous}},
 		{"never declared", declared.Run(&planner.Task{ID: 9}, reference), planner.Estimate{Run: time.Second,
 			Source: planner.SourceDefault}},
-		{"history", history.Run(task, reference), planner.Estimate{Run: 11 * time.Second, Spread: 2828427125,
-			Samples: 2, Source: planner.SourceHistory}},
-		{"history on a slow node", history.Run(task, slow), planner.Estimate{Run: 21 * time.Second, Spread: 5656854250,
-			Samples: 2, Source: planner.SourceHistory}},
-		{"history of another kind", history.Run(cold, reference), planner.Estimate{Run: 11 * time.Second,
-			Source: planner.SourceDeclared}},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, c.got, c.want)

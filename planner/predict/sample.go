@@ -43,6 +43,14 @@ func (f Features) forMemory() Features {
 
 func (s *Sample) speed() float64 { return normal(s.Features.Speed) }
 
+// normal is the speed to normalise by: a node that does not tell counts as the reference.
+func normal(speed float64) float64 {
+	if speed <= 0 {
+		return 1
+	}
+	return speed
+}
+
 // work is a runtime as models see it: in seconds at speed 1.
 func (s *Sample) work() float64 { return s.Ran.Seconds() * s.speed() }
 

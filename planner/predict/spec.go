@@ -11,14 +11,13 @@ import (
 // Kinds of estimators, as a Spec names them.
 const (
 	KindDeclared  = "declared"  // Declared: the trace
-	KindHistory   = "history"   // History: the mean of the measurements of the same task type
 	KindCorrected = "corrected" // Corrected: declared, times the measured over the declared runtimes of the last tasks
 	KindLearned   = "learned"   // Learned: a model of the measurements of the same task type, of this run, too
 	KindTrained   = "trained"   // Trained: a model of the log
 	KindOracle    = "oracle"    // the truth, which only a simulation knows
 )
 
-var kinds = []string{KindDeclared, KindHistory, KindLearned, KindCorrected, KindTrained, KindOracle}
+var kinds = []string{KindDeclared, KindLearned, KindCorrected, KindTrained, KindOracle}
 
 // Bounds of Spec.Window.
 const (
@@ -26,11 +25,11 @@ const (
 	MaxWindow     = 10_000_000
 )
 
-// Spec names an estimator: declared, history[:N], learned[:N], corrected[:M], trained[:MODEL[@VERSION]] or oracle. The
-// same text means the same on the command line, in files and in the log.
+// Spec names an estimator: declared, learned[:N], corrected[:M], trained[:MODEL[@VERSION]] or oracle. The same text
+// means the same on the command line, in files and in the log.
 type Spec struct {
 	Kind string
-	// history, learned: runs of each task type taken from earlier runs at most; corrected: tasks that the correction
+	// learned: runs of each task type taken from earlier runs at most; corrected: tasks that the correction
 	// looks at
 	Window int
 	Model  string // trained: NAME@VERSION, NAME, or "" for the latest
@@ -48,7 +47,7 @@ func ParseSpec(text string) (Spec, error) {
 		if kind == "" {
 			s.Kind = KindDeclared
 		}
-	case KindHistory, KindLearned, KindCorrected:
+	case KindLearned, KindCorrected:
 		s.Window = DefaultWindow
 		if !has {
 			break

@@ -12,8 +12,8 @@ func TestASpecificationIsReadTheSameEverywhere(t *testing.T) {
 		"":                   {Kind: "declared"},
 		"declared":           {Kind: "declared"},
 		"oracle":             {Kind: "oracle"},
-		"history":            {Kind: "history", Window: 1000},
-		"history:7":          {Kind: "history", Window: 7},
+		"learned":            {Kind: "learned", Window: 1000},
+		"learned:7":          {Kind: "learned", Window: 7},
 		"corrected":          {Kind: "corrected", Window: 1000},
 		"corrected:5000000":  {Kind: "corrected", Window: 5_000_000},
 		"corrected:10000000": {Kind: "corrected", Window: 10_000_000},
@@ -30,9 +30,9 @@ func TestASpecificationIsReadTheSameEverywhere(t *testing.T) {
 		}
 	}
 	for text, word := range map[string]string{"oracle:1": "no parameter", "declared:": "no parameter",
-		":3": "no parameter", "history:0": "from 1",
-		"corrected:10000001": "10000000", "corrected:x": "whole number", "history:": "history:1000",
-		"trained:": "name a model", "histroy": "history", "Oracle": "oracle"} {
+		":3": "no parameter", "learned:0": "from 1",
+		"corrected:10000001": "10000000", "corrected:x": "whole number", "learned:": "learned:1000",
+		"trained:": "name a model", "lerned": "learned", "Oracle": "oracle"} {
 		if _, err := predict.ParseSpec(text); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -136,7 +136,7 @@ func (x *harness) run(w *workflow, policy string) (r run) {
 	}
 	common := []string{"--dir", dir, "--json", "--policy", policy, "--cluster", cluster, "--host-model",
 		x.at("model.json"), "--size-scale", fmt.Sprint(cmp.Or(w.sizeScale, 1))}
-	simulate := append([]string{"simulate", "--name", "sim", "--estimator", "history"}, common...)
+	simulate := append([]string{"simulate", "--name", "sim", "--estimator", "learned"}, common...)
 	if w.real {
 		log, err := os.ReadFile(x.at("first-"+w.name, "gantry.sqlite"))
 		if err == nil {

@@ -274,7 +274,6 @@ func allowed(set *Settings, sub *executor.Submission) error {
 
 // estimates learn from earlier runs. Each member is nil where the policy and the estimator of the run do without.
 type estimates struct {
-	history   *predict.History
 	online    *predict.Learned
 	corrected *predict.Corrected
 	recaller  policy.Recaller
@@ -323,7 +322,7 @@ func (p *Planning) estimator(ctx context.Context, adm *executor.Admitter) (plann
 	if trained != nil {
 		adm.Memory = p.memory()
 	}
-	p.history, p.online, p.corrected, p.window = made.History, made.Learned, made.Corrected, spec.Window
+	p.online, p.corrected, p.window = made.Learned, made.Corrected, spec.Window
 	return made.Estimator, nil
 }
 
@@ -367,7 +366,7 @@ func (e *estimates) know(ctx context.Context, past *earlierRuns, virtual bool) (
 	if err == nil && e.corrected != nil && !virtual {
 		l.corrections, err = past.corrections(ctx, e.window)
 	}
-	if err == nil && (e.history != nil || e.online != nil) {
+	if err == nil && e.online != nil {
 		l.history, err = past.measured(ctx, e.window)
 	}
 	if err == nil {
@@ -385,10 +384,6 @@ func (e *estimates) learn(l learned) {
 		e.corrected.Prior(m.Ran, m.Declared)
 	}
 	for _, m := range l.history {
-		if e.online != nil {
-			e.online.Prior(m)
-		} else {
-			e.history.Prior(m.Kind, m.Ran, m.Features.Speed)
-		}
+		e.online.Prior(m)
 	}
 }

@@ -97,7 +97,7 @@ func (p *Planning) informed(ctx context.Context, log *sqlite.DB, info *sqlite.Ru
 	}
 	with := p.estimates
 	with.recaller = nil
-	p.history, p.online = nil, nil // it knows its measurements in the run
+	p.online = nil // it knows its measurements in the run
 	return e, with.know(ctx, past, Capabilities(info.Runtime).Virtual)
 }
 
