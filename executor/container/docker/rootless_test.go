@@ -16,9 +16,11 @@ import (
 
 func TestARootlessEngineIsRefusedWithWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	host, _ := newHost(t, func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, `{"OSType":"linux","CgroupDriver":"systemd","CgroupVersion":"2","ServerVersion":"20.10.24",`+
-			`"SecurityOptions":["name=seccomp,profile=default","name=rootless","name=cgroupns"]}`)
+	host, _ := newHost(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/info") {
+			fmt.Fprint(w, `{"OSType":"linux","CgroupDriver":"systemd","CgroupVersion":"2","ServerVersion":"20.10.24",`+
+				`"SecurityOptions":["name=seccomp,profile=default","name=rootless","name=cgroupns"]}`)
+		}
 	})
 	platform := &planner.Platform{Nodes: []planner.Node{{Name: "n", Speed: 1, Capacity: unit.Cores(1)}},
 		Groups: []string{""}}
