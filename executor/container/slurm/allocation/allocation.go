@@ -99,7 +99,7 @@ func Attach(ctx context.Context, id string) (*Allocation, error) {
 // unanswered makes an error of slurmctld's silence.
 func unanswered(err error) error {
 	return &Error{What: "Slurm's controller (slurmctld) does not answer", Err: err,
-		Remedy: "scontrol ping says whether it is up; try again when it is"}
+		Remedy: "scontrol ping says whether it is up, munge -n whether munge is; try again when both are"}
 }
 
 // pause waits; it reports false if the context ended.
