@@ -125,7 +125,7 @@ func TestAReplayUnderTheSamePolicyHasTheSameMakespan(t *testing.T) {
 	}
 }
 
-// A task that goes on from its checkpoint on a slower node has the same work there, in the replay and in the export.
+// A task that continues from its checkpoint on a slower node has the same work left, in the replay and in the export.
 func TestATaskThatMovesToASlowerNodeKeepsItsWork(t *testing.T) {
 	files := map[string]string{"c.yaml": "nodes: [{name: fast, memory: 1GB, speed: 2}, {name: slow, memory: 1GB}]\n",
 		"w.yaml": "workflows:\n  - {trace: long.json, class: low}\n  - {trace: small.json, class: low}\n" +

@@ -55,7 +55,7 @@ func trainingOf(ctx context.Context, db *sqlite.DB, runtime string) ([]trainingR
 // attemptsToLearnFrom is a query of the attempts of the run of a name in the order of their orders: the columns are
 // those of predict.Sample, the position in reasons of the one to leave it out, and whether it met its limits. A runtime
 // that a rule filled in is nobody's declaration. An input of another size than declared is left out unless most
-// attempts of its type have one: a workflow may declare what it likes.
+// attempts of its type have one: sizes in a workflow may be made up.
 const attemptsToLearnFrom = `WITH x AS (
 		SELECT a.attempt, a.queued_ns, a.ended_ns, a.ran_ns, a.hold_millicores, a.hold_memory_bytes AS memory,
 			coalesce(a.peak_memory_bytes, 0) AS peak, a.cpu_throttled_ns AS throttled, n.speed, t.kind,

@@ -666,7 +666,7 @@ const (
 	ordered = "INSERT OR REPLACE INTO suspensions(run, attempt, seq, ordered_ns, how) VALUES (?,?,?,?,?)"
 	// one takes effect: with the instant and the work that was lost
 	leaves = "UPDATE suspensions SET since_ns = ?3, lost_ns = ?4 WHERE run = ?1 AND attempt = ?2 AND since_ns IS NULL"
-	// one ends: with the instant and the work that was lost, NULL for what that was before
+	// one ends: with the instant and the work that was lost, NULL if that stays
 	returns = "UPDATE suspensions SET until_ns = ?3, lost_ns = coalesce(?4, lost_ns) " +
 		"WHERE run = ?1 AND attempt = ?2 AND since_ns IS NOT NULL AND until_ns IS NULL"
 	// one does not take effect

@@ -259,9 +259,9 @@ func (l *load) more(ctx context.Context, when string) error {
 		if _, err := gantry.Run(ctx, append(args, "--dir", l.dir)...); err != nil {
 			return err
 		}
-		took, what := time.Since(begun), strings.Join(args, " ")
-		fmt.Printf("gantry %s %s: %v\n", what, when, took.Round(time.Millisecond))
-		l.hold(took <= mostLook, "gantry %s %s within %v", what, when, mostLook)
+		took, command := time.Since(begun), strings.Join(args, " ")
+		fmt.Printf("gantry %s %s: %v\n", command, when, took.Round(time.Millisecond))
+		l.hold(took <= mostLook, "gantry %s %s within %v", command, when, mostLook)
 	}
 	return nil
 }

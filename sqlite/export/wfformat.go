@@ -241,7 +241,7 @@ func machine(info *sqlite.RunInfo, n *planner.Node, on *executor.Capabilities) t
 	return m
 }
 
-// roundings bounds what the runtime of a task in parts is off its work, as each part is rounded.
+// roundings bounds the difference between the work of a task and its runtime in parts, as each part is rounded.
 const roundings = 20 * time.Nanosecond
 
 // part has the measurements of attempts of a task whose work a checkpoint kept.

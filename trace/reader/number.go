@@ -101,7 +101,7 @@ func Count(text string, scale int64) (int64, error) {
 
 var amountWithUnit = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([kKmMgGtTpP]?)(i?)[bB]?$`)
 
-// amount is a number with a unit, where each unit is so many times the one before it.
+// amount is a number with a unit; each unit is the same multiple of the one before it.
 func amount(number, unit string, times float64) (int64, error) {
 	x, err := Number(number)
 	if unit != "" {

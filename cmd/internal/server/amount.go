@@ -23,7 +23,7 @@ type amount struct {
 // mostAmount is the largest amount of one user's requests that are under way.
 var mostAmount = amount{bytes: 576 << 20, objects: 2 << 20, elements: 16 << 20}
 
-// plus is an amount and another one, so many times.
+// plus adds another amount n times.
 func (a amount) plus(b amount, times int) amount {
 	return amount{a.bytes + times*b.bytes, a.objects + times*b.objects, a.elements + times*b.elements}
 }

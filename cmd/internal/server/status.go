@@ -64,7 +64,7 @@ func (s *Server) Watch(v planner.View, events []planner.Event, admitted []*execu
 	}
 }
 
-// cancelled notes that what runs of a submission is being ended.
+// cancelled notes that the running tasks of a submission are being ended.
 func (s *Server) cancelled(at place) {
 	if e := s.places[at]; e != nil {
 		e.State = sqlite.Cancelled

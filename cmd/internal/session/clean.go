@@ -15,7 +15,7 @@ import (
 	"gantry/sqlite"
 )
 
-// Cleaning has what was removed, and what was left alone.
+// Cleaning lists the removed remains, and those left alone.
 type Cleaning struct {
 	container.Cleaned
 	Files, Images []string // runs whose files were deleted; removed images
@@ -27,13 +27,13 @@ func (c *Cleaning) None() bool {
 	return len(c.Containers)+len(c.Groups)+len(c.Files)+len(c.Images)+len(c.Held)+len(c.Unknown) == 0
 }
 
-// CleanMore says what Clean removes besides leftovers.
+// CleanMore selects remains that Clean removes besides those of crashes.
 type CleanMore struct {
 	Images, Files bool
 	KeepReuse     bool // of the files those that later runs reuse
 }
 
-// Clean removes what crashed runs and calibrations left behind: of one, or of all if run is "". With a Cleaning and an
+// Clean removes the remains of crashed runs and calibrations: of one, or of all if run is "". With a Cleaning and an
 // error, a part could not be cleaned, and the rest is.
 func Clean(ctx context.Context, home, run string, more CleanMore) (*Cleaning, error) {
 	for _, r := range Runtimes {

@@ -42,12 +42,12 @@ func runsBefore(db *sqlite.DB, runtime string, set *Settings) *earlierRuns {
 }
 
 // alike are the attempts a that ended well in earlier runs, the latest first, with their tasks t and nodes n. SQLite
-// sorts one run after the other, so that it may stop early.
+// sorts run by run, so that it may stop early.
 const alike = ` FROM runs r CROSS JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = a.run AND t.task = a.task
 	JOIN nodes n ON n.run = a.run AND n.node = a.node WHERE r.id < ? AND r.runtime = ? AND r.time_scale = ? AND
 	r.size_scale = ? AND a.outcome = 'ok' AND %s ORDER BY r.id DESC, a.ended_ns DESC, a.attempt DESC`
 
-// measured returns what was measured of attempts that ended well, at most a given number of each kind of task, the
+// measured returns the measurements of attempts that ended well, at most a given number of each kind of task, the
 // latest ones, oldest first.
 func (e *earlierRuns) measured(ctx context.Context, latest int) ([]predict.Sample, error) {
 	var out []predict.Sample

@@ -316,7 +316,7 @@ func TestProgramsAreContinued(t *testing.T) {
 		t.Errorf("the results have %q, %v", text, err)
 	}
 	log := l.log()
-	life, err := log.Task(t.Context(), "first", "#2") // as it goes on
+	life, err := log.Task(t.Context(), "first", "#2") // its current state
 	l.must(err)
 	l.must(session.OpenShell(t.Context(), l.with.Home, log, life, "/bin/true", false))
 	cleaned, err := session.Clean(t.Context(), l.with.Home, "first", session.CleanMore{Files: true})

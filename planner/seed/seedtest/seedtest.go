@@ -20,7 +20,7 @@ import (
 // raced is whether the race detector watches.
 var raced bool
 
-// Tests try so many times their random instances, from this seed on.
+// Factor by which tests multiply their random instances, and the first seed.
 var (
 	times = setting("GANTRY_TEST_INSTANCES", 1)
 	first = setting("GANTRY_TEST_SEED", 0)

@@ -86,7 +86,7 @@ type Workflow struct {
 	Response *sqlite.Span `json:"response_s"`
 }
 
-// Deadline is how a workflow fared that has a deadline: Predicted is its end by the plan that was made when it
+// Deadline compares the end of a workflow with its deadline: Predicted is its end by the plan that was made when it
 // arrived. Instants are on the axis of the run; a workflow is late if it ended after its deadline, or will not end
 // well, and neither late nor on time if it was refused.
 type Deadline struct {
@@ -98,8 +98,8 @@ type Deadline struct {
 	Late      bool         `json:"late"`
 }
 
-// Plan is how far the ends of tasks lay from the plan that their workflow was mapped by last: Late is the mean
-// of how much later than planned they ended, Off the mean distance, Most the largest.
+// Plan compares the ends of tasks with the last plan of their workflow: Late is the mean delay against it, Off the mean
+// distance, Most the largest.
 type Plan struct {
 	Tasks int          `json:"tasks"`
 	Late  *sqlite.Span `json:"mean_later_s"`
@@ -141,7 +141,7 @@ type Memory struct {
 	OutOfMemory int     `json:"out_of_memory"` // attempts
 }
 
-// Estimate is how wrong the estimates of one source were, over the attempts that succeeded: each estimate over
+// Estimate is the error of the estimates of one source, over the attempts that succeeded: each estimate over
 // the measured time (above 1 it was too high), and its distance from the measured time in percent of the latter. Nil
 // where nothing took time.
 type Estimate struct {
@@ -153,7 +153,7 @@ type Estimate struct {
 	Error    *float64 `json:"mean_error_percent"`
 }
 
-// Node is how well a node was used: Held is the share of its cores that tasks held over the makespan, Used the
+// Node is the use of a node: Held is the share of its cores that tasks held over the makespan, Used the
 // share that they really used.
 type Node struct {
 	Node     string   `json:"node"`
