@@ -102,8 +102,9 @@ func remove(ctx context.Context, db *sqlite.DB, home, run string, force bool) er
 	case err != nil:
 		return session.LogError(err)
 	}
+	held := exit.Heldf("rm: another gantry works on run %s: stop it first, or wait until it has ended", run)
 	if lock.OfRun(dir) {
-		return exit.Heldf("rm: another gantry works on run %s: stop it first, or wait until it has ended", run)
+		return held
 	}
 	if over != nil && session.Capabilities(over.Runtime).Virtual && over.State == sqlite.Running && !force {
 		return exit.Heldf("rm: the log has simulation %s as running: wait until it has ended, or use --force "+
@@ -121,6 +122,12 @@ func remove(ctx context.Context, db *sqlite.DB, home, run string, force bool) er
 		ended := over != nil && (over.State == sqlite.Finished || over.State == sqlite.Failed)
 		if err != nil && !ended { // a run that ended left no container
 			return exit.Hostf("rm: containers of run %s: %w", run, err)
+		}
+	}
+	if d, err := os.Open(dir); err == nil { // a gantry that resumes the run now is turned away
+		defer d.Close()
+		if lock.Take(d) != nil {
+			return held
 		}
 	}
 	session.UnlinkLatest(home, run)
