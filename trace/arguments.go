@@ -49,15 +49,23 @@ func parseArguments(text string, env []string) (words []*syntax.Word, err error)
 			return nil, fmt.Errorf("more than %d braces outside of quotes, or a word of %d bytes with one: quote them",
 				mostBraces, mostBraced)
 		}
+		var arithmetic uint // end of the expressions that the walk has met
 		syntax.Walk(w, func(n syntax.Node) bool {
 			switch n := n.(type) {
 			case *syntax.ParamExp:
-				if n.Repl != nil {
+				switch {
+				case n.Repl != nil:
 					err = errors.New("a replacement in a variable, which gantry does not do")
+				case n.Excl:
+					err = errors.New("an indirect variable (${!A}), which gantry does not do")
+				default:
+					err = onlyBashKnows(n.Param.Value, env)
 				}
-				if name := n.Param.Value; slices.Contains(ofBash, name) && !slices.ContainsFunc(env,
-					func(e string) bool { return strings.HasPrefix(e, name+"=") }) {
-					err = fmt.Errorf("$%s, which only bash knows: give the task a variable of its own", name)
+			case *syntax.ArithmExp:
+				arithmetic = max(arithmetic, n.End().Offset())
+			case *syntax.Lit:
+				if n.Pos().Offset() < arithmetic && syntax.ValidName(n.Value) { // variables need no $ there
+					err = onlyBashKnows(n.Value, env)
 				}
 			case *syntax.CmdSubst:
 				err = errors.New("a command substitution, which gantry does not run")
@@ -68,6 +76,15 @@ func parseArguments(text string, env []string) (words []*syntax.Word, err error)
 		})
 	}
 	return words, err
+}
+
+// onlyBashKnows is an error for a variable that bash sets by itself and the environment does not have.
+func onlyBashKnows(name string, env []string) error {
+	given := func(e string) bool { return strings.HasPrefix(e, name+"=") }
+	if !slices.Contains(ofBash, name) || slices.ContainsFunc(env, given) {
+		return nil
+	}
+	return fmt.Errorf("$%s, which only bash knows: give the task a variable of its own", name)
 }
 
 func argumentsError(text string, err error) error {
@@ -107,7 +124,7 @@ func FixedArguments(text string, env []string, other ...string) (words []string,
 		switch n := n.(type) {
 		case *syntax.ParamExp:
 			v := values.Get(n.Param.Value)
-			fixed = fixed && v.IsSet() && !n.Excl && n.Slice == nil && n.Index == nil && n.Param.Value != "PWD" &&
+			fixed = fixed && v.IsSet() && n.Slice == nil && n.Index == nil && n.Param.Value != "PWD" &&
 				!strings.ContainsAny(v.String(), "*?[")
 		case *syntax.ArithmExp:
 			fixed = false

@@ -21,7 +21,7 @@ func TestArgumentsAreParsedAsBashDoes(t *testing.T) {
 	for _, text := range []string{`a  b`, `"a b" 'c d' e\ f`, `$N "$N" '$N' \$N`, `${N}x x$E"" $E`,
 		`${NOPE:-a b} "${NOPE}"`, `$Q`, `*.txt *.pdf '*.txt' "c d".*`, `{1,2}x a{b,c}d {1..3}`, `~ ~/x "~" a~`, `a #b`,
 		`a#b '#c'`, `$'a\tb'`, `"a\"b\\c\d" a\\b`, `a=b=c -x="$N"`, `"a
-b"`, `$((1+2)) $`, `-f "QD < 2.0 || FS > 60.0"`, `[ab].txt [!a].txt`, `\`, `""`, `!x`, `"$NOPE"`, `größe '日本'`, `$? $# "$?"`} {
+b"`, `$((0+12)) $((1+2)) $`, `-f "QD < 2.0 || FS > 60.0"`, `[ab].txt [!a].txt`, `\`, `""`, `!x`, `"$NOPE"`, `größe '日本'`, `$? $# "$?"`} {
 		cmd := exec.Command(bash, "-c", `printf '%s\0' `+text)
 		cmd.Dir, cmd.Env = dir, env
 		out, err := cmd.Output()
@@ -39,7 +39,8 @@ b"`, `$((1+2)) $`, `-f "QD < 2.0 || FS > 60.0"`, `[ab].txt [!a].txt`, `\`, `""`,
 	}
 	for _, text := range []string{"`id`", "$(id)", `"$(id)"`,
 		"<(id)", "a > b", "a | b", "a; b", "a & b", "(a)", "'a", `"a`,
-		"${", "$((", "x.$$", `"$!"`, `"$@"`, "$RANDOM", `-s "${HOSTNAME}"`, "$0"} {
+		"${", "$((", "x.$$", `"$!"`, `"$@"`, "$RANDOM", `-s "${HOSTNAME}"`, "$0",
+		"$((RANDOM))", "x$((1 + SECONDS % 7))", "$((${RANDOM}))", "${!A}", "${!A*}"} {
 		if got, err := trace.ExpandArguments(text, env, dir, os.ReadDir); err == nil {
 			t.Errorf("%s: %q, want an error", text, got)
 		}
