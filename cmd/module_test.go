@@ -28,7 +28,7 @@ func TestAnotherModuleHasPoliciesOfItsOwn(t *testing.T) {
 	for _, args := range [][]string{{"build", "-mod=mod", "-o", "mine", "."}, {"test", "-mod=mod", "."}} {
 		cmd := exec.Command("go", args...)
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=-trimpath", "GOTOOLCHAIN=local")
+		cmd.Env = append(os.Environ(), "GOFLAGS=-trimpath", "GOTOOLCHAIN=local")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
 		}

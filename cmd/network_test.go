@@ -128,7 +128,7 @@ func tasksWithANetwork(t *testing.T, runtime string, l net.Listener) {
 	const hint = "it has no network: --network outbound, or --network PATTERN=outbound, gives tasks one"
 	if _, out, _ := invoke(t, "analyze", runs, "n"); !strings.Contains(out, hint) ||
 		!strings.Contains(out, "repeat it:      echo 'sh .command.sh' | gantry shell --dir "+
-			filepath.Join(dir, "runs")+" n n/b") {
+			filepath.Join(dir, "runs")+" n n/") { // b or c, whichever failed first
 		t.Errorf("analyze says\n%s", out)
 	}
 	expect(t, exitOK, []string{hint}, "explain", runs, "n", "c")
