@@ -214,7 +214,8 @@ func (b *bench) logged(what, policy string, load []string) error {
 	}
 	fmt.Printf("%s with the log of every task: %v of CPU, %v without\n", what, m[1].CPU.Round(time.Millisecond),
 		m[0].CPU.Round(time.Millisecond))
-	verdict("with the log / without, CPU time", m[1].CPU.Seconds()/m[0].CPU.Seconds(), 3.6, "")
+	// 4 s with the log is the bar of workload-1 under cpp, which takes 0.9 s without on two cores.
+	verdict("with the log / without, CPU time", m[1].CPU.Seconds()/m[0].CPU.Seconds(), 4.4, "")
 	verdict("peak memory", float64(m[1].Memory)/1e6, 400, "MB")
 	if what == "cpp" {
 		verdict("size of the log", float64(size)/1e6, 120, "MB")
