@@ -182,6 +182,7 @@ release: ## static binaries, Debian packages, checksums and bills of materials f
 
 test-release: ## build a release twice and compare, install its package in a fresh root; takes minutes
 	@scripts/release/setup
+	@scripts/ensure release
 	GANTRY_RELEASE_TESTS=1 go test -count=1 -v -timeout 2h $(if $(AS_ROOT),-exec "$(AS_ROOT)") ./scripts/release
 
 reproduce: build ## all tables and figures of the papers at full scale, resumably, and reproduce/page.html; JOBS
