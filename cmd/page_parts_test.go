@@ -153,26 +153,11 @@ func explained(t *testing.T, page context.Context, home, run, task string) {
 	}
 }
 
-// The slider shows the plan of each round: at first all tasks of HEFT's plan, in the end none. What a click chooses and
-// says is what the log has.
-func TestThePageShowsThePlanOfEachRound(t *testing.T) {
+// What a click in the timeline chooses and says is what the log has, and other policies are simulated.
+func TestThePageShowsAttemptsAndOtherPolicies(t *testing.T) {
 	home, file := mosaic(t)
 	expect(t, exitOK, nil, "report", "m", "--dir", home, "--html", file)
 	page := open(t, file)
-	expectText(t, page, "#answer", "first planned")
-	do(t, page, chromedp.Focus(".rounds input", chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowRight))
-	planned := func() int { return ask[int](t, page, "+document.querySelector('.timeline canvas').dataset.planned") }
-	if n := planned(); n != 25 {
-		t.Errorf("the first plan has %d of 25 tasks", n)
-	}
-	expectText(t, page, ".rounds output", "23 tasks planned ahead; planned end")
-	do(t, page, chromedp.KeyEvent(kb.End))
-	if n := planned(); n != 1 {
-		t.Errorf("the last plan has %d tasks, not the last one", n)
-	}
-	do(t, page, chromedp.KeyEvent(kb.Home))
-	expectText(t, page, ".rounds output", "what happened")
-
 	longest := one[string](t, home, "SELECT task FROM v_attempts WHERE run = 'm' ORDER BY ran_ns DESC, attempt LIMIT 1")
 	node := one[string](t, home, "SELECT node FROM v_attempts WHERE run = 'm' AND task = ?", longest)
 	middle := one[float64](t, home, `SELECT (a.started_ns + a.ended_ns) / 2.0 / c.at_ns FROM v_attempts a

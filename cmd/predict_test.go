@@ -125,10 +125,10 @@ func TestAModelIsTrainedOnRunsKeptAndPlannedWith(t *testing.T) {
 		"SELECT settings ->> 'estimator' FROM runs ORDER BY id DESC LIMIT 1"); was != "trained:default@2" {
 		t.Errorf("the run keeps estimator %q", was)
 	}
-	// Its page has its plans, made with the model of that log.
+	// Its page has other policies, simulated with the model of that log.
 	db := logIn(t, home)
-	x, err := session.NewRehearsal(db, []string{"cpp"}).More(t.Context(), "")
-	if err != nil || x.PlanNote != "" || x.OtherNote != "" || len(x.Others) != 2 {
+	x, err := session.NewRehearsal(db, []string{"cpp"}).Others(t.Context(), "")
+	if err != nil || x.Note != "" || len(x.Policies) != 2 {
 		t.Errorf("the page of a run with a trained model: %+v, %v", x, err)
 	}
 }

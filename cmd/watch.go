@@ -207,43 +207,15 @@ type liveRun struct {
 	db        *sqlite.DB
 	home, run string
 	ran       page.Ran
-	extra     *page.Extra // the plans as they were made last
-	due       time.Time   // when they may be made again
 }
 
 func newLiveRun(c *cli.Context, db *sqlite.DB, run string) *liveRun {
 	return &liveRun{db: db, home: c.String("dir"), run: run}
 }
 
-// Bounds of the plans that a live page has.
-const (
-	livePlanned = 3000  // tasks of a run
-	planShare   = 0.002 // of the time that passes
-)
-
-// more makes the plans again, so rarely that it costs little.
-func (l *liveRun) more(ctx context.Context, run string) (*page.Extra, error) {
-	if time.Now().Before(l.due) {
-		return l.extra, nil
-	}
-	over, err := l.db.Overview(ctx, run)
-	if err != nil {
-		return nil, err
-	}
-	if over.Tasks > livePlanned {
-		l.extra = &page.Extra{OtherNote: session.OtherLater,
-			PlanNote: fmt.Sprintf("The plans of runs of more than %d tasks are shown once the run is over: gantry "+
-				"report %s --html FILE.", livePlanned, run)}
-		l.due = time.Now().Add(time.Hour)
-		return l.extra, nil
-	}
-	began := time.Now()
-	r := session.NewRehearsal(l.db, []string{})
-	if l.extra, err = r.More(ctx, run); err == nil {
-		l.extra.OtherNote = session.OtherLater
-	}
-	l.due = time.Now().Add(time.Duration(float64(time.Since(began)) / planShare))
-	return l.extra, err
+// later has no other policies yet.
+func later(context.Context, string) (*page.Others, error) {
+	return &page.Others{Note: session.OtherLater, Policies: []page.Other{}}, nil
 }
 
 func (l *liveRun) Page() ([]byte, string, error) { return page.Document(l.run) }
@@ -259,7 +231,7 @@ func (l *liveRun) Data(ctx context.Context) ([]byte, bool, error) {
 		return nil, false, err
 	}
 	o := pageOptions(l.home)
-	o.Live, o.More, o.Ran = true, l.more, &l.ran
+	o.Live, o.Others, o.Ran = true, later, &l.ran
 	o.Results = func(run string, flows []string) ([]page.Result, int) {
 		return page.ResultsIn(resultsDir(l.home, run), "results/", flows)
 	}

@@ -1,11 +1,8 @@
 package own
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"maps"
-	"slices"
 
 	"gantry/planner"
 )
@@ -15,15 +12,6 @@ import (
 type Recorded struct {
 	orders []decision // to come, in the order of the log
 	due    []decision // that could not be repeated yet
-
-	Shows   bool   // also the plans for later
-	notes   []said // to come
-	planned map[planner.TaskID]planner.Note
-}
-
-type said struct {
-	at   planner.Time
-	note planner.Note
 }
 
 type decision struct {
@@ -37,11 +25,6 @@ func (r *Recorded) Take(e planner.Event) {
 		for _, o := range pc.Orders {
 			if o.Node != planner.None {
 				r.orders = append(r.orders, decision{e.At, o})
-			}
-		}
-		for _, n := range pc.Notes {
-			if n.Topic == topicPlanned {
-				r.notes = append(r.notes, said{e.At, n})
 			}
 		}
 	}
@@ -70,46 +53,7 @@ func (r *Recorded) Plan(_ context.Context, c *planner.Cycle) error {
 		}
 	}
 	r.due = left
-	if r.Shows {
-		r.intend(c)
-	}
 	return nil
-}
-
-// intend plans tasks for later as the program did, as far as they have room. The next round drops it.
-func (r *Recorded) intend(c *planner.Cycle) {
-	if r.planned == nil {
-		r.planned = map[planner.TaskID]planner.Note{}
-	}
-	for ; len(r.notes) > 0 && r.notes[0].at <= c.Now(); r.notes = r.notes[1:] {
-		switch n := r.notes[0].note; {
-		case n.Task == planner.None:
-			clear(r.planned)
-		case n.Text == "":
-			delete(r.planned, n.Task)
-		default:
-			r.planned[n.Task] = n
-		}
-	}
-	if c.Platform().Overlapped { // copies would begin for it
-		return
-	}
-	for _, n := range slices.SortedFunc(maps.Values(r.planned), func(a, b planner.Note) int {
-		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Task, b.Task))
-	}) {
-		node := slices.IndexFunc(c.Nodes(), func(m planner.Node) bool { return m.Name == n.Text })
-		if node < 0 || !c.Unplaced(n.Task) {
-			delete(r.planned, n.Task) // it has started
-			continue
-		}
-		if site, ok := c.Site(n.Task, planner.NodeID(node)); ok {
-			from := max(site.From, n.At, c.Now()+1)
-			if at, ok := c.Draft.Earliest(site.Node, site.More, site.Dur, from); ok {
-				_ = c.Draft.Reserve(planner.Segment{Task: n.Task, Node: site.Node, Hold: site.Need, Start: at,
-					End: at.Add(site.Dur)})
-			}
-		}
-	}
 }
 
 // repeat carries an order out, and reports whether it need not come again.

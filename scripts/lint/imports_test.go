@@ -91,7 +91,7 @@ var layers = []layer{
 
 	{"sqlite/report/columns", "sqlite", "tables know the spans of the log"},
 	{"sqlite/**", "trace trace/scenario planner/** executor executor/experiment executor/experiment/metrics " +
-		"executor/reuse executor/forecast/rounds executor/sim/hostmodel sqlite/**",
+		"executor/reuse executor/sim/hostmodel sqlite/**",
 		"the log knows the engine's events, and no runtime"},
 
 	{"cmd/api", "", "it is a leaf: clients need nothing else"},

@@ -11,8 +11,6 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/forecast"
-	"gantry/executor/forecast/rounds"
-	"gantry/executor/own"
 	"gantry/planner"
 	"gantry/planner/policy"
 	"gantry/planner/unit"
@@ -20,13 +18,13 @@ import (
 	"gantry/sqlite/report/page"
 )
 
-// rehearsal computes the parts of a page that the log lacks: the plans of a run, and the run under other policies.
+// rehearsal simulates runs of a log under other policies, for their page.
 type rehearsal struct {
 	log  *sqlite.DB
-	left time.Duration // for other policies
-	only []string      // policies to simulate; nil: chosen for the run
-	run  *recorded     // that was simulated last
-	of   string        // its name
+	left time.Duration
+	only []string  // policies to simulate; nil: chosen for the run
+	run  *recorded // that was simulated last
+	of   string    // its name
 }
 
 // NewRehearsal makes one for runs of a log. With policies these are simulated, else such as fit the run.
@@ -36,20 +34,17 @@ func NewRehearsal(log *sqlite.DB, policies []string) *rehearsal {
 
 // Bounds of the computations for a page.
 const (
-	replayTime  = 10 * time.Second // of all runs of a page together
-	mostPlanned = 20_000           // tasks of a run whose plans are made again
-	// of a run whose plans the log has: each round places all that are planned
-	mostRecorded = 1000
-	alternate    = 3      // other policies
-	barPixels    = 900    // of a small timeline: shorter bars are joined
-	mostBars     = 12_000 // of a small timeline: with more, pixels are larger
+	replayTime = 10 * time.Second // of all runs of a page together
+	alternate  = 3                // other policies
+	barPixels  = 900              // of a small timeline: shorter bars are joined
+	mostBars   = 12_000           // of a small timeline: with more, pixels are larger
 )
 
 // OtherLater says when there are other policies.
 const OtherLater = "Other policies are simulated by gantry report --html once the run is over."
 
-// More implements Options.More of package page.
-func (r *rehearsal) More(ctx context.Context, run string) (*page.Extra, error) {
+// Others implements Options.Others of package page.
+func (r *rehearsal) Others(ctx context.Context, run string) (*page.Others, error) {
 	info, err := r.log.Info(ctx, run)
 	if err != nil {
 		return nil, err
@@ -58,30 +53,17 @@ func (r *rehearsal) More(ctx context.Context, run string) (*page.Extra, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &page.Extra{}
-	if over.Tasks == 0 {
-		return x, nil
+	x := &page.Others{Policies: []page.Other{}}
+	switch {
+	case over.Tasks == 0:
+	case r.log.OfOne():
+		x.Note = "This page is of one submission. The policy planned it together with all others: gantry report " +
+			info.Name + " --html FILE simulates the whole run with other policies."
+	case over.State == sqlite.Running:
+		x.Note = OtherLater
+	default:
+		r.others(ctx, &info, x)
 	}
-	if r.log.OfOne() {
-		const whole = "This page is of one submission. The policy planned it together with all others: gantry report "
-		x.PlanNote = whole + info.Name + " --html FILE shows the plans of the whole run."
-		x.OtherNote = whole + info.Name + " --html FILE simulates the whole run with other policies."
-		return x, nil
-	}
-	most := mostPlanned
-	if own.Is(info.Policy) {
-		most = mostRecorded
-	}
-	if over.Tasks > most {
-		x.PlanNote = fmt.Sprintf("The plans are not made again for runs of more than %d tasks.", most)
-	} else {
-		r.plans(ctx, &info, x)
-	}
-	if over.State == sqlite.Running {
-		x.OtherNote = OtherLater
-		return x, nil
-	}
-	r.others(ctx, &info, x)
 	return x, nil
 }
 
@@ -95,37 +77,6 @@ func (r *rehearsal) again(ctx context.Context, info *sqlite.RunInfo, policy stri
 		w, err = p.repeatOf(ctx, r.log, info, rec)
 	}
 	return p, w, err
-}
-
-// plans makes the plans of a run again. Plans that cannot be made are no fault of the page.
-func (r *rehearsal) plans(ctx context.Context, info *sqlite.RunInfo, x *page.Extra) {
-	var p rounds.Player
-	planning, err := planningOf(ctx, r.log, info, "")
-	if err == nil {
-		if planning.decided != nil {
-			planning.decided.Shows = true
-		}
-		p.Engine, err = planning.informed(ctx, r.log, info)
-	}
-	if err != nil {
-		x.PlanNote = "The plans cannot be made again: " + err.Error() + "."
-		return
-	}
-	p.Changed = func(policy string) (*executor.Engine, error) {
-		if err := asked(policy); err != nil {
-			return nil, err
-		}
-		planning.Set.Policy, planning.decided = policy, nil
-		return planning.informed(ctx, r.log, info)
-	}
-	err = r.log.Events(ctx, info.Name, func(e planner.Event, a *executor.Admission) error { return p.Take(ctx, e, a) })
-	if err != nil {
-		p.Diverged = "(" + err.Error() + ")"
-	}
-	x.Plans, x.Rounds, x.Copies, x.Changes = p.Plans, p.Rounds, p.Copies, p.Changes
-	if p.Diverged != "" {
-		x.PlanNote = "The plans of this run cannot be made again " + p.Diverged + "."
-	}
 }
 
 // candidates are policies to compare a run with, those that fit it best first.
@@ -156,7 +107,7 @@ type workflowFacts struct {
 }
 
 // others simulates the run with its own policy and with three others, as long as there is time.
-func (r *rehearsal) others(ctx context.Context, info *sqlite.RunInfo, x *page.Extra) {
+func (r *rehearsal) others(ctx context.Context, info *sqlite.RunInfo, x *page.Others) {
 	names := r.only
 	if names != nil && len(names) == 0 {
 		return
@@ -166,7 +117,7 @@ func (r *rehearsal) others(ctx context.Context, info *sqlite.RunInfo, x *page.Ex
 	rec, err := r.recorded(ctx, info)
 	r.left -= time.Since(began)
 	if err != nil {
-		x.OtherNote = "Other policies cannot be simulated: " + err.Error() + "."
+		x.Note = "Other policies cannot be simulated: " + err.Error() + "."
 		return
 	}
 	if names == nil {
@@ -178,7 +129,7 @@ func (r *rehearsal) others(ctx context.Context, info *sqlite.RunInfo, x *page.Ex
 			break
 		}
 		if r.left <= 0 {
-			x.OtherNote = fmt.Sprintf("Simulating other policies takes longer than %v here: some are left out.",
+			x.Note = fmt.Sprintf("Simulating other policies takes longer than %v here: some are left out.",
 				replayTime)
 			break
 		}
@@ -192,7 +143,7 @@ func (r *rehearsal) others(ctx context.Context, info *sqlite.RunInfo, x *page.Ex
 		case errors.Is(err, context.DeadlineExceeded):
 			continue
 		case i == 0:
-			x.OtherNote = "Other policies cannot be simulated: " + err.Error() + "."
+			x.Note = "Other policies cannot be simulated: " + err.Error() + "."
 			return
 		case r.only == nil && errors.Is(err, planner.ErrUnsupported):
 			continue // the next may fit
@@ -202,7 +153,7 @@ func (r *rehearsal) others(ctx context.Context, info *sqlite.RunInfo, x *page.Ex
 		if i > 0 {
 			got++
 		}
-		x.Others = append(x.Others, *o)
+		x.Policies = append(x.Policies, *o)
 	}
 }
 

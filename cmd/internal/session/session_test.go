@@ -216,8 +216,8 @@ func TestADryRunIsTheRun(t *testing.T) {
 	}
 }
 
-// A run of the log is simulated again as it was measured: the same policy has the same makespan, and a page has its
-// plans, and what others make of it. Its metrics are those that were taken as it went.
+// A run of the log is simulated again as it was measured: the same policy has the same makespan, and a page has other
+// policies on it. Its metrics are those that were taken as it went.
 func TestARunOfTheLogIsSimulatedAgain(t *testing.T) {
 	l := newLab(t, "sim", "{name: a, cores: 2}, {name: b, cores: 1, speed: 0.5}", map[string]string{"f.dax": forked,
 		"w.yaml": "count: 4\nmix: [{generator: montage}]\ntasks: 30\narrivals: {process: poisson, utilisation: 2}\n"})
@@ -242,11 +242,11 @@ func TestARunOfTheLogIsSimulatedAgain(t *testing.T) {
 	if *same.Makespan != *first.Makespan || *other.Makespan == *first.Makespan {
 		t.Errorf("%v s, again %v s, by another policy %v s", *first.Makespan, *same.Makespan, *other.Makespan)
 	}
-	x, err := session.NewRehearsal(log, nil).More(t.Context(), "first")
+	x, err := session.NewRehearsal(log, nil).Others(t.Context(), "first")
 	l.must(err)
-	if len(x.Plans) == 0 || x.PlanNote != "" || len(x.Others) != 4 || !x.Others[0].Own ||
-		x.Others[0].Makespan != time.Duration(*first.Makespan) || len(x.Others[0].Bars) == 0 {
-		t.Errorf("%d plans (%s), %d others (%s)", len(x.Plans), x.PlanNote, len(x.Others), x.OtherNote)
+	if all := x.Policies; len(all) != 4 || !all[0].Own || all[0].Makespan != time.Duration(*first.Makespan) ||
+		len(all[0].Bars) == 0 {
+		t.Errorf("%d other policies (%s)", len(all), x.Note)
 	}
 	again("null", "null-again", "cpp")
 	if causes, why, err := session.CausesOf(t.Context(), log, "null", "null-again"); err != nil || why != "" ||

@@ -78,6 +78,14 @@ func (r *reader) columns() {
 	for i := range o.Wait.Since {
 		c.all(&o.Wait.Since[i], &o.Wait.Until[i])
 	}
+	for i := range o.Copies {
+		if c.all(&o.Copies[i].Since); o.Copies[i].Until >= 0 {
+			c.all(&o.Copies[i].Until)
+		}
+	}
+	for i := range o.Changes {
+		c.all(&o.Changes[i].At)
+	}
 	r.taskColumns(c)
 	r.lanes()
 	r.attemptColumns(c)

@@ -47,8 +47,8 @@ type Options struct {
 	Ran *Ran
 	// Results returns the files that workflows of a run left, and how many more there are.
 	Results func(run string, workflows []string) ([]Result, int)
-	// More returns the computed part of the page of a run; nil for none.
-	More func(ctx context.Context, run string) (*Extra, error)
+	// Others returns simulations of a run with other policies; nil for none.
+	Others func(ctx context.Context, run string) (*Others, error)
 }
 
 // Write writes a page of runs, in the order of their names. The page is made whole before the first byte is written.

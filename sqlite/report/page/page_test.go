@@ -15,6 +15,7 @@ import (
 
 	"gantry/executor"
 	"gantry/planner"
+	"gantry/planner/unit"
 	"gantry/sqlite"
 	"gantry/sqlite/logtest"
 	"gantry/sqlite/report/page"
@@ -29,6 +30,8 @@ type shown struct {
 		Unit, Makespan     int64
 		Failed             int
 		Nodes              []struct{ Name string }
+		Copies             []copied
+		Changes            []changed
 		Attempt            map[string][]int64
 		Edges              [2][]int64
 		Ran                []struct{ Command string }
@@ -48,6 +51,13 @@ type shown struct {
 		}
 	}
 }
+
+type copied struct {
+	File                     string
+	Node, From, Since, Until int64
+}
+
+type changed struct{ Node, At, Millicores int64 }
 
 func unpack(t *testing.T, data []byte) (p shown) {
 	t.Helper()
@@ -155,6 +165,11 @@ func TestAPageOfARunUnderWay(t *testing.T) {
 	l.Event(logtest.Second, planner.AttemptSuspended{Attempt: a})
 	l.Event(2*logtest.Second, planner.AttemptResumed{Attempt: a})
 	l.Plan(3*logtest.Second, planner.Wait{Task: first + 1, Reason: planner.Reason{Code: planner.WaitsForParents}})
+	l.Event(3*logtest.Second, &planner.PlanCommitted{Orders: []planner.Order{
+		{Kind: planner.OrderCopy, Node: 1, File: 0}, {Kind: planner.OrderCopy, Node: 0, File: 1, From: 1}}})
+	l.Event(4*logtest.Second, planner.FileAppeared{File: 0, Node: 1})
+	l.Event(5*logtest.Second, planner.NodeChanged{Node: 1, Capacity: unit.Vector{unit.CPU: 500}})
+	l.Event(6*logtest.Second, planner.NodeChanged{Node: 1})
 	data, over, err := page.Data(t.Context(), db, "now", page.Options{Live: true,
 		Left: func(run, runtime string) bool { return run == "now" && runtime == "docker" }})
 	if err != nil || over {
@@ -164,6 +179,11 @@ func TestAPageOfARunUnderWay(t *testing.T) {
 	if r := p.Runs[0]; !p.Live || !r.Left || r.State != "running" || r.Makespan != 0 || len(r.Attempt["task"]) != 1 ||
 		r.Answer.Advice != "" {
 		t.Errorf("%+v", r)
+	} else if s := int64(time.Second) / r.Unit; len(r.Copies) != 2 || len(r.Changes) != 2 ||
+		r.Copies[0] != (copied{"in.dat", 1, 0, 3 * s, 4 * s}) ||
+		r.Copies[1] != (copied{"out/0.dat", 0, 1, 3 * s, -1}) ||
+		r.Changes[0] != (changed{1, 5 * s, 500}) || r.Changes[1] != (changed{1, 6 * s, 0}) {
+		t.Errorf("files on their way %+v, nodes that changed %+v", r.Copies, r.Changes)
 	}
 	if _, _, err := page.Data(t.Context(), db, "none", page.Options{}); err == nil ||
 		!strings.Contains(err.Error(), "read run none") {

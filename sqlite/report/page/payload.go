@@ -65,10 +65,9 @@ type run struct {
 	Failures    []failure           `json:"failures"`
 	Failed      int                 `json:"failed"`  // attempts; failures has the first of them
 	Metrics     map[string]*float64 `json:"metrics"` // null: it has no value in this run
-	Plans       *plans              `json:"plans"`
 	Copies      []copied            `json:"copies"`
 	Changes     []change            `json:"changes"`
-	Others      *others             `json:"others"`
+	Others      *Others             `json:"others"`
 	Without     []string            `json:"without"` // the parts that the page leaves out, and why
 }
 
@@ -212,23 +211,20 @@ type failure struct {
 	Output  []string `json:"output"` // its last lines
 }
 
-// plans is the plan as some rounds of planning left it, each whole.
-type plans struct {
-	Rounds []int64 `json:"rounds"` // their numbers
-	At     column  `json:"at"`     // when they were
-	Count  column  `json:"count"`  // segments of each
-	Total  int     `json:"total"`  // rounds there were
-	Note   string  `json:"note,omitempty"`
-	Task   column  `json:"task"` // of all segments, one round after the other
-	Node   column  `json:"node"`
-	Start  column  `json:"start"`
-	End    column  `json:"end"` // less Start
+// copied is a file on its way to a node.
+type copied struct {
+	File  string `json:"file"`
+	Node  int64  `json:"node"`
+	From  int64  `json:"from"`
+	Since int64  `json:"since"`
+	Until int64  `json:"until"` // -1: it did not arrive
 }
 
-// others are simulations of the run with other policies.
-type others struct {
-	Note     string  `json:"note,omitempty"` // why there are none
-	Policies []Other `json:"policies"`
+// change is a new capacity of a node.
+type change struct {
+	Node       int64 `json:"node"`
+	At         int64 `json:"at"`
+	Millicores int64 `json:"millicores"` // 0: it was lost
 }
 
 // thorough is the level of pages that are kept: the best takes five times as long for three hundredths less.

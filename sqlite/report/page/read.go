@@ -131,7 +131,8 @@ func read(ctx context.Context, db *sqlite.DB, name string, o *Options) (*run, er
 		}
 	}
 	steps := []func() error{r.head, r.predicted, r.memory, func() error { return r.goesOn(info.Started, o) }, r.nodes,
-		r.workflows, r.readTasks, r.edges, r.attempts, r.reused, r.ends, r.suspensions, r.waits, r.notes, r.warnings,
+		r.workflows, r.readTasks, r.edges, r.attempts, r.reused, r.ends, r.suspensions, r.copied, r.changed,
+		r.waits, r.notes, r.warnings,
 		func() error { return r.failures(o) }, r.metrics, func() error { return r.programs(db, o) }}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -149,14 +150,7 @@ func read(ctx context.Context, db *sqlite.DB, name string, o *Options) (*run, er
 			r.out.Results, r.out.More = all, more
 		}
 	}
-	if o.More != nil {
-		x, err := o.More(ctx, info.Name)
-		if err != nil {
-			return nil, err
-		}
-		r.add(x)
-	}
-	return r.out, nil
+	return r.out, r.others(ctx, o)
 }
 
 // each calls f for each row of a query.
@@ -382,6 +376,43 @@ func (r *reader) suspensions() error {
 		return nil
 	}, `SELECT attempt, since_ns, coalesce(until_ns, ?), how FROM suspensions WHERE run = ?
 		AND since_ns IS NOT NULL ORDER BY since_ns`, r.clock, r.id)
+}
+
+// mostCopies bounds the copies of files that a page has.
+const mostCopies = 5000
+
+// copied reads when files were ordered to nodes, and when they were there.
+func (r *reader) copied() error {
+	under := map[[2]int64]int{} // way: the last copy of a file to a node
+	return sqlite.EachRow(r.ctx, r.log, func(x *struct {
+		At, File, Node, From int64
+		Name                 *string // nil: the file is there
+	}) error {
+		at := [2]int64{x.File, x.Node}
+		if k, ok := under[at]; ok && x.Name == nil {
+			r.out.Copies[k].Until = x.At
+			delete(under, at)
+		}
+		if x.Name != nil && len(r.out.Copies) < mostCopies {
+			under[at] = len(r.out.Copies)
+			r.out.Copies = append(r.out.Copies, copied{*x.Name, x.Node, x.From, x.At, -1})
+		}
+		return nil
+	}, `SELECT at_ns, x.file, node, source, f.name FROM (
+			SELECT e.seq, e.at_ns, coalesce(o.value ->> 14, 0) AS file, coalesce(o.value ->> 3, 0) AS node,
+				coalesce(o.value ->> 15, 0) AS source, 1 AS ordered
+			FROM events e CROSS JOIN json_each(e.body, '$.orders') o
+			WHERE e.run = ?1 AND e.kind = 9 AND e.body LIKE '%[5,%' AND o.value ->> 0 = 5
+			UNION ALL SELECT seq, at_ns, subject, coalesce(body ->> 'node', 0), 0, 0 FROM events
+			WHERE run = ?1 AND kind = 6) x
+		LEFT JOIN files f ON x.ordered AND f.run = ?1 AND f.file = x.file ORDER BY seq`, r.id)
+}
+
+// changed reads the new capacities of nodes.
+func (r *reader) changed() (err error) {
+	r.out.Changes, err = sqlite.RowsOf[change](r.ctx, r.log, `SELECT subject, at_ns,
+		coalesce(body ->> '$.capacity[0]', 0) FROM events WHERE run = ? AND kind = 7 ORDER BY seq`, r.id)
+	return err
 }
 
 func (r *reader) warnings() (err error) {

@@ -5,19 +5,10 @@ const parts = ['computing', 'waiting for a node', 'staging', 'container start', 
 
 export const outcomeOf = run => ({finished: 'succeeded', failed: 'failed', interrupted: 'was interrupted', running: run.left ? 'was killed' : 'is under way'}[run.state] || run.state);
 
-// prediction is what the plan or the policy expected, if anything.
+// prediction is what the policy expected, if it said so.
 function prediction(run) {
   const predicted = run.notes.filter(n => n.topic === 'predicted' && n.instant !== undefined).map(n => n.instant);
-  if (predicted.length) return [Math.max(...predicted) - run.arrival, 'predicted by the policy'];
-  const p = run.plans, last = run.workflows.reduce((m, w) => Math.max(m, w.arrived, w.release), 0), waiting = run.task.state.length;
-  for (let r = 0; p && r < p.rounds.length; r++) {
-    if (p.at[r] < last) continue;
-    if (p.count[r] < waiting * 0.9 && r > 0 || p.count[r] === 0) break; // it does not plan ahead
-    let end = 0, ahead = 0;
-    for (let s = p.first[r]; s < p.first[r + 1]; s++) { end = Math.max(end, p.start[s] + p.end[s]); ahead += p.start[s] > p.at[r]; }
-    return ahead ? [end - run.arrival, 'first planned'] : null;
-  }
-  return null;
+  return predicted.length ? Math.max(...predicted) - run.arrival : null;
 }
 
 // now is how far a run has come, when it may end, and what runs.
@@ -43,7 +34,7 @@ export function answer(run, page) {
       card(seconds(run.secs(took)), run.makespan === null ? 'so far' : 'makespan'),
       run.predicted && card(seconds(run.secs(run.predicted.makespan)), `predicted ${run.predicted.made ? 'when it was resumed' : 'before it began'}` +
         (run.predicted.high > run.predicted.low ? `, ${seconds(run.secs(run.predicted.low))} to ${seconds(run.secs(run.predicted.high))} with a probability of 80 %` : '')),
-      expected && card(seconds(run.secs(expected[0])), expected[1]),
+      expected !== null && card(seconds(run.secs(expected)), 'predicted by the policy'),
       card(`${counts[4] || 0} of ${all}`, 'tasks succeeded'),
       busy > 0 && card(String(busy), 'tasks under way'),
       failed + skipped > 0 && card(`${failed} / ${skipped}`, 'tasks failed / skipped', true),

@@ -56,11 +56,6 @@ function prepare(r, hue) {
   for (const k of ['task', 'attempt', 'wait']) r[k] = unpacked(r[k]);
   r.away = unpacked(r.away, ['attempt', 'since', 'until']);
   r.edges = r.edges.map(column);
-  if (r.plans) {
-    r.plans = unpacked(r.plans, ['at', 'count', 'task', 'node', 'start', 'end']);
-    r.plans.first = [0];
-    r.plans.count.forEach((c, i) => r.plans.first.push(r.plans.first[i] + c));
-  }
   for (const p of r.others?.policies || []) Object.assign(p, unpacked(p, ['lane', 'from', 'length', 'kind', 'workflow']));
   const a = r.attempt, n = a.known.length;
   r.n = n;

@@ -1,4 +1,4 @@
-// The timeline: a row for each slot of each node, the plan against what happened.
+// The timeline: a row for each slot of each node, with the planned ends of attempts.
 import {el, seconds, colour, outcomes, legend, ticks, clock, hint, ink, fit, short, bytes, button, choice, plural, redraws} from './text.js';
 import {detail} from './detail.js';
 
@@ -8,13 +8,10 @@ const left = 132, top = 24, strip = 7;
 
 export function timeline(run, page) {
   let rows, lanes, height, bottom, byLane, span;
-  let from, to, by = run.byFlow ? 'workflow' : 'type', text = '', found = null, chosen = -1, chosenTask = null, round = -1;
+  let from, to, by = run.byFlow ? 'workflow' : 'type', text = '', found = null, chosen = -1, chosenTask = null;
   const canvas = el('canvas', {tabindex: 0, role: 'img'});
   const info = el('div', {class: 'detail', 'aria-live': 'polite', hidden: true});
-  const key = el('div'), count = el('span', {role: 'status'}), said = el('output', {class: 'note'});
-  const slider = el('input', {type: 'range', min: -1, value: -1, step: 1, 'aria-label': 'Round of planning', on: {input: () => show(+slider.value)}});
-  const rounds = el('div', {class: 'tools rounds', hidden: true}, el('span', {}, 'Plan'), button('◀', 'Previous round', () => show(round - 1)), slider, button('▶', 'Next round', () => show(round + 1)), said);
-  const without = el('p', {class: 'note'});
+  const key = el('div'), count = el('span', {role: 'status'});
 
   // arrange gives each node its rows: one for copies of files, if there were any, and one for each slot.
   function arrange() {
@@ -37,11 +34,6 @@ export function timeline(run, page) {
     for (let i = 0; i < run.n; i++) if (run.attempt.node[i] >= 0) byLane[run.attempt.node[i]][run.attempt.lane[i]].push(i);
     canvas.setAttribute('aria-label', `Timeline of ${plural(run.n, 'attempt')} on ${plural(run.nodes.length, 'node')}. ` +
       'Arrow keys move, plus and minus zoom, 0 shows all, n and p go to the next and previous attempt. The table of tasks has the same data.');
-    const n = run.plans?.rounds.length || 0;
-    rounds.hidden = n === 0;
-    slider.max = n - 1;
-    without.textContent = run.plans && run.plans.note || '';
-    if (round >= n) round = -1;
     if (chosenTask !== null) chosen = (run.attemptsOf.get(chosenTask[0]) || [])[chosenTask[1]] ?? -1;
     seek();
   }
@@ -84,9 +76,9 @@ export function timeline(run, page) {
     });
   }
 
-  function bar(x, i, p, end, faint) {
+  function bar(x, i, p, end) {
     const a = run.attempt, begin = at(run.start[i]), py = y(i), tall = thick();
-    const alpha = (found && !found.has(i) ? 0.15 : 1) * faint;
+    const alpha = found && !found.has(i) ? 0.15 : 1;
     x.globalAlpha = alpha;
     if (by === 'phase') {
       const staged = at(a.queued[i] + a.staging[i]);
@@ -106,7 +98,7 @@ export function timeline(run, page) {
       for (let q = s; q < e - 2; q += 6) { x.moveTo(q, py + tall); x.lineTo(Math.min(e, q + tall), py + tall - Math.min(tall, e - q)); }
       x.stroke();
     }
-    if (height > 7 && round < 0 && run.knows(i, 'plan') && end - p > 2) {
+    if (height > 7 && run.knows(i, 'plan') && end - p > 2) {
       x.fillStyle = ink('ink');
       const planned = at(run.stop[i] - a.over[i]);
       x.fillRect(p, py + tall + 0.5, planned - p, 1.2);
@@ -116,7 +108,7 @@ export function timeline(run, page) {
       x.fillStyle = ink('ink');
       x.beginPath(); x.moveTo(p, py); x.lineTo(p + Math.min(7, tall / 1.5), py); x.lineTo(p, py + Math.min(7, tall / 1.5)); x.fill();
     }
-    if (run.critical.has(i) && height > 4 && faint === 1) { x.strokeStyle = ink('mark'); x.lineWidth = 1.6; x.strokeRect(p, py, Math.max(1, end - p), tall); x.lineWidth = 1; }
+    if (run.critical.has(i) && height > 4) { x.strokeStyle = ink('mark'); x.lineWidth = 1.6; x.strokeRect(p, py, Math.max(1, end - p), tall); x.lineWidth = 1; }
     if (height >= 14 && end - begin > 34) {
       x.fillStyle = '#fff';
       x.font = '11px system-ui, sans-serif';
@@ -163,57 +155,6 @@ export function timeline(run, page) {
     }
   }
 
-  // placed gives the segments of the plan of a round their rows.
-  function placed() {
-    const P = run.plans, first = P.first[round], last = P.first[round + 1], now = P.at[round], a = run.attempt;
-    const before = new Map();
-    if (round > 0) for (let s = P.first[round - 1]; s < first; s++) before.set(P.task[s], s);
-    const free = run.nodes.map(n => new Float64Array(Math.max(1, n.lanes)).fill(-Infinity)), running = new Map();
-    for (let i = 0; i < run.n && a.queued[i] <= now; i++) {
-      if (a.node[i] < 0) continue;
-      if (run.knows(i, 'end') && run.stop[i] <= now) free[a.node[i]][a.lane[i]] = run.stop[i]; else running.set(a.task[i], i);
-    }
-    const out = [], order = Array.from({length: last - first}, (_, k) => first + k).sort((s, t) => P.start[s] - P.start[t] || P.task[s] - P.task[t]);
-    let moved = 0, fresh = 0, end = 0, future = 0;
-    // A plan bends: what it has in the past and has not started comes as soon as its slot is free.
-    const add = (s, lane, bends) => {
-      const start = bends ? Math.max(P.start[s], now, free[P.node[s]][lane]) : P.start[s], stop = start + P.end[s];
-      const was = before.get(P.task[s]), changed = was === undefined ? 'new' : P.node[was] !== P.node[s] || Math.abs(P.start[was] - P.start[s]) > 1 ? 'moved' : '';
-      const ahead = bends;
-      if (ahead) { future++; if (changed === 'moved') moved++; else if (changed) fresh++; }
-      end = Math.max(end, stop);
-      free[P.node[s]][lane] = stop;
-      out.push({task: P.task[s], node: P.node[s], lane, start, end: stop, changed: ahead ? changed : '', ahead, was});
-    };
-    for (const s of order) if (running.has(P.task[s]) && a.node[running.get(P.task[s])] === P.node[s]) add(s, a.lane[running.get(P.task[s])], false);
-    for (const s of order) {
-      if (running.has(P.task[s]) && a.node[running.get(P.task[s])] === P.node[s]) continue;
-      const f = free[P.node[s]];
-      let lane = f.findIndex(t => t <= Math.max(now, P.start[s]) + 0.5);
-      if (lane < 0) lane = f.reduce((m, t, k) => t < f[m] ? k : m, 0);
-      add(s, lane, true);
-    }
-    return {out, now, moved, fresh, future, end, dropped: [...before.keys()].filter(t => !out.some(o => o.task === t)).length};
-  }
-
-  let plan = null;
-  function drawPlan(x, width) {
-    const now = at(plan.now), tall = thick();
-    for (const s of plan.out) {
-      const p = at(s.start), e = at(s.end), py = rows[s.node].at + s.lane * height;
-      if (e < left || p > width) continue;
-      const c = by === 'workflow' ? colour(run.task.workflow[s.task]) : run.hue(run.task.kind[s.task]);
-      x.fillStyle = c; x.globalAlpha = s.ahead ? 0.3 : 0.16; x.fillRect(p, py, Math.max(1, e - p), tall); x.globalAlpha = 1;
-      x.strokeStyle = s.changed ? ink('mark') : c; x.lineWidth = s.changed ? 1.8 : 1;
-      if (s.changed === 'moved') x.setLineDash([4, 2]);
-      x.strokeRect(p + 0.5, py + 0.5, Math.max(1, e - p - 1), tall - 1);
-      x.setLineDash([]); x.lineWidth = 1;
-      if (height >= 14 && e - p > 34 && s.ahead) { x.fillStyle = ink('ink'); x.font = '11px system-ui, sans-serif'; x.fillText(short(run.labels[s.task], Math.floor((e - Math.max(p, left) - 4) / 6.2)), Math.max(p, left) + 3, py + tall / 2 + 4); x.font = '12px system-ui, sans-serif'; }
-    }
-    x.fillStyle = ink('mark');
-    x.fillRect(now - 0.75, top - 6, 1.5, bottom - top + 4);
-  }
-
   function draw() {
     if (!rows) return; // nothing to show so far
     const [x, width] = fit(canvas, bottom + 2);
@@ -221,7 +162,6 @@ export function timeline(run, page) {
     axis(x, width);
     x.save();
     x.beginPath(); x.rect(left, 0, width - left, bottom + 2); x.clip();
-    plan = round >= 0 ? placed() : null;
     let drawn = 0;
     const failed = []; // above all others
     for (const node of byLane) {
@@ -230,21 +170,19 @@ export function timeline(run, page) {
         for (const i of lane) {
           const p = at(run.attempt.queued[i]), end = at(run.stop[i]);
           if (end < left || p > width || end < last + 0.5 && !run.fails(i)) continue;
-          if (plan && run.attempt.queued[i] > plan.now) continue;
-          if (run.fails(i) && end < last + least && !plan) { failed.push([i, p, end]); drawn++; continue; }
+          if (run.fails(i) && end < last + least) { failed.push([i, p, end]); drawn++; continue; }
           last = Math.max(end, p + 0.5);
           drawn++;
-          if (plan && !(run.stop[i] <= plan.now)) { x.save(); x.beginPath(); x.rect(left, 0, at(plan.now) - left, bottom + 2); x.clip(); bar(x, i, p, end, 1); x.restore(); } else bar(x, i, p, end, 1);
+          bar(x, i, p, end);
         }
       }
     }
-    for (const [i, p, end] of failed) bar(x, i, p, end, 1);
-    if (plan) drawPlan(x, width); else links(x);
+    for (const [i, p, end] of failed) bar(x, i, p, end);
+    links(x);
     extras(x, width);
     x.restore();
     x.globalAlpha = 1;
     canvas.dataset.drawn = drawn;
-    canvas.dataset.planned = plan ? plan.out.length : '';
     const marks = [];
     if (by !== 'outcome') for (const o of new Set(run.failures.map(f => f.outcome))) marks.push([o, outcomes[o] || bad]);
     if (run.critical.size) marks.push(['on the critical path', ink('mark'), 'frame']);
@@ -258,17 +196,6 @@ export function timeline(run, page) {
     ...(by === 'workflow' && run.workflows.length > 30 ? [el('p', {class: 'note'}, `and ${run.workflows.length - 30} more workflows`)] : []));
   }
 
-  function show(k) {
-    round = Math.max(-1, Math.min(+slider.max, k));
-    slider.value = round;
-    draw();
-    if (round < 0) { said.textContent = 'what happened: move the slider to see the plan as each round left it'; slider.setAttribute('aria-valuetext', 'no plan'); return; }
-    const p = plan, s = u => seconds(run.secs(u));
-    said.textContent = `round ${run.plans.rounds[round]} at ${s(p.now)}: ${plural(p.future, 'task')} planned ahead` + (p.moved ? `, ${p.moved} moved` : '') + (p.fresh && round > 0 ? `, ${p.fresh} new` : '') + (p.future ? `; planned end ${s(p.end)}` : `; what runs is to end by ${s(p.end)}`) +
-      (p.future && run.makespan !== null ? ` (it was ${s(run.arrival + run.makespan)})` : '');
-    slider.setAttribute('aria-valuetext', said.textContent);
-  }
-
   const position = e => { const r = canvas.getBoundingClientRect(); return [e.clientX - r.left, e.clientY - r.top]; };
 
   function under(e) {
@@ -277,7 +204,6 @@ export function timeline(run, page) {
     const t = timeAt(px), slack = 3 * (to - from) / canvas.clientWidth, r = rows[k];
     if (py < r.at) return {copy: r.copies.find(m => m.since - slack <= t && (m.until < 0 ? run.end : m.until) + slack >= t)};
     const lane = Math.floor((py - r.at) / height);
-    if (plan && t > plan.now) return {planned: plan.out.find(s => s.node === k && s.lane === lane && s.start <= t && s.end >= t)};
     const list = byLane[k][lane] || [];
     let lo = 0, hi = list.length;
     while (lo < hi) { const m = (lo + hi) >> 1; if (run.attempt.queued[list[m]] <= t + slack) lo = m + 1; else hi = m; }
@@ -317,8 +243,7 @@ export function timeline(run, page) {
 
   canvas.addEventListener('mousemove', e => {
     const x = under(e), s = u => seconds(run.secs(u));
-    hint(e, x.attempt !== undefined ? brief(x.attempt) : x.copy ? `${x.copy.file}\ncopied from ${run.nodes[x.copy.from]?.name || 'another node'}, ${s(x.copy.since)} to ${x.copy.until < 0 ? 'the end' : s(x.copy.until)}` :
-      x.planned ? `${run.taskOf(x.planned.task)}\nplanned from ${s(x.planned.start)} to ${s(x.planned.end)}` + (x.planned.changed === 'moved' ? `\nbefore: from ${s(run.plans.start[x.planned.was])} on ${run.nodes[run.plans.node[x.planned.was]].name}` : '') : '');
+    hint(e, x.attempt !== undefined ? brief(x.attempt) : x.copy ? `${x.copy.file}\ncopied from ${run.nodes[x.copy.from]?.name || 'another node'}, ${s(x.copy.since)} to ${x.copy.until < 0 ? 'the end' : s(x.copy.until)}` : '');
   });
   canvas.addEventListener('mouseleave', e => hint(e, ''));
   let drag = null;
@@ -326,7 +251,7 @@ export function timeline(run, page) {
   canvas.addEventListener('pointerup', e => {
     const px = position(e)[0];
     if (drag !== null && Math.abs(px - drag) > 6) move(Math.min(timeAt(drag), timeAt(px)), Math.max(timeAt(drag), timeAt(px)));
-    else { const x = under(e); choose(x.attempt ?? (x.planned ? (run.attemptsOf.get(x.planned.task) || [-1])[0] : -1)); }
+    else choose(under(e).attempt ?? -1);
     drag = null;
   });
   canvas.addEventListener('wheel', e => {
@@ -350,8 +275,8 @@ export function timeline(run, page) {
   redraws(draw);
   const node = el('div', {class: 'timeline'},
     el('div', {class: 'tools'}, choice('colour', [...(run.byFlow ? [['workflow', 'by workflow'], ['type', 'by type']] : [['type', 'by type'], ['workflow', 'by workflow']]), ['outcome', 'by outcome'], ['phase', 'by phase']], v => { by = v; draw(); }), search, count,
-      button('+', 'Zoom in', () => zoom(0.5)), button('−', 'Zoom out', () => zoom(2)), button('all', 'Show all', () => move(...span))), rounds,
-    el('figure', {}, canvas), key, without, el('p', {class: 'note screen'}, 'A bar is an attempt: pale until its program runs. The line below it ends where the plan had its end. ' +
+      button('+', 'Zoom in', () => zoom(0.5)), button('−', 'Zoom out', () => zoom(2)), button('all', 'Show all', () => move(...span))),
+    el('figure', {}, canvas), key, el('p', {class: 'note screen'}, 'A bar is an attempt: pale until its program runs. The line below it ends where the plan had its end. ' +
       'Drag to zoom, Ctrl and wheel to zoom, click for all that is known of a task.'), info);
-  return {node, refresh() { arrange(); fill(); show(round); }};
+  return {node, refresh() { arrange(); fill(); draw(); }};
 }
