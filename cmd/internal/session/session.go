@@ -502,7 +502,7 @@ func serveLive(ctx context.Context, page *live.Server, view *term.Progress) (end
 		page.Hurry()
 		select {
 		case <-done:
-		case <-time.After(2 * live.Farewell):
+		case <-time.After(6 * live.Farewell):
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -42,9 +43,9 @@ const (
 	maxRate        = 60 // requests a second, of all clients together
 	maxHeader      = 16 << 10
 	writeTimeout   = 15 * time.Second
-	beat           = 15 * time.Second // silence after which a stream is kept awake
-	// Farewell is how long a server waits for clients to fetch the last data.
-	Farewell = 3 * time.Second
+	silence        = 15 * time.Second // after which a client that waits for news is told that there are none
+	// Farewell is how long a client may take from one request to the next: so long it still looks.
+	Farewell = time.Second
 )
 
 // Server serves a source, and others below its address.
@@ -77,20 +78,17 @@ type room struct {
 	looking chan struct{} // somebody began to look
 
 	mu      sync.Mutex
-	clients int // streams
-	news    chan struct{}
-	version int64
+	waiting int           // requests for news
+	left    time.Time     // when the last of them was answered
+	news    chan struct{} // closed once the source was read again
+	version int64         // of the data: a later one is greater, also in another room of the source
 	data    []byte
-	over    bool
 	failure error
-	waiting int           // clients that have not fetched the last data
-	fetched chan struct{} // closed when the server can go
-	leave   sync.Once
 }
 
 func newRoom(source Source) *room {
 	return &room{source: source, share: 0.004, least: time.Second, looking: make(chan struct{}, 1),
-		news: make(chan struct{}), fetched: make(chan struct{})}
+		news: make(chan struct{})}
 }
 
 // Listen opens a server at a port of the loopback; port 0 is any that is free.
@@ -114,24 +112,19 @@ func Listen(port int, source Source) (*Server, error) {
 // URL is the address of the page, with the token that gives access.
 func (s *Server) URL() string { return "http://" + s.listener.Addr().String() + "/" + s.token + "/" }
 
-// Serve serves until the source is over or ctx is done. Then clients have a moment to fetch the last data.
+// Serve serves until the source is over or ctx is done. At the end of the source clients have a moment to fetch the
+// last data.
 func (s *Server) Serve(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx) // for those below, too
 	defer stop()
 	s.mu.Lock()
 	s.ctx = ctx
 	s.mu.Unlock()
+	s.http.BaseContext = func(net.Listener) context.Context { return ctx }
 	closed := make(chan error, 1)
 	go func() { closed <- s.http.Serve(s.listener) }()
-	if s.follow(ctx) {
-		s.gone()
-	}
-	last := time.NewTimer(Farewell)
-	defer last.Stop()
-	select {
-	case <-s.fetched:
-	case <-last.C:
-	case <-ctx.Done():
+	if s.follow(ctx); s.watched() {
+		s.sleep(ctx, Farewell, nil)
 	}
 	ending, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -143,16 +136,16 @@ func (s *Server) Serve(ctx context.Context) error {
 	return err
 }
 
-// follow reads the source again and again: while somebody looks, and so rarely that it costs the share of a core. It
-// reports whether nobody waits for the last data.
-func (r *room) follow(ctx context.Context) (alone bool) {
+// follow reads the source again and again, until it is over: while somebody looks, and so rarely that it costs the
+// share of a core.
+func (r *room) follow(ctx context.Context) {
 	for {
 		for !r.watched() {
 			if ctx.Err() != nil {
-				return true
+				return
 			}
 			if over, err := r.source.Over(ctx); over && err == nil {
-				return true
+				return
 			}
 			r.sleep(ctx, r.least, r.looking)
 		}
@@ -160,12 +153,10 @@ func (r *room) follow(ctx context.Context) (alone bool) {
 		data, over, err := r.source.Data(ctx)
 		took := spent()
 		if ctx.Err() != nil {
-			r.publish(nil, true, nil)
-			return true
+			return
 		}
-		r.publish(data, over, err)
-		if over {
-			return !r.watched()
+		if r.publish(data, err); over {
+			return
 		}
 		pause := max(r.least, time.Duration(float64(took)/r.share))
 		// The end of the run is shown at once, however long the pause.
@@ -177,9 +168,6 @@ func (r *room) follow(ctx context.Context) (alone bool) {
 		}
 	}
 }
-
-// gone says that nobody waits for the last data.
-func (r *room) gone() { r.leave.Do(func() { close(r.fetched) }) }
 
 // Hurry lets the server look at once whether the run is over.
 func (r *room) Hurry() {
@@ -200,20 +188,21 @@ func (r *room) sleep(ctx context.Context, span time.Duration, looking <-chan str
 	}
 }
 
+// watched reports whether somebody looks.
 func (r *room) watched() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.clients > 0
+	return r.waiting > 0 || time.Since(r.left) < Farewell
 }
 
-// publish lets all streams hear of news.
-func (r *room) publish(data []byte, over bool, err error) {
+// publish answers all that wait for news.
+func (r *room) publish(data []byte, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if data != nil {
-		r.data, r.version = data, r.version+1
+		r.data, r.version = data, max(r.version+1, time.Now().UnixMilli())
 	}
-	r.over, r.failure, r.waiting = over, err, r.clients
+	r.failure = err
 	close(r.news)
 	r.news = make(chan struct{})
 }
@@ -263,9 +252,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "":
 		at.servePage(w)
 	case "data":
-		at.serveData(w)
-	case "events":
-		at.serveEvents(r.Context(), w)
+		at.serveData(w, r)
 	default:
 		at.serveFile(w, r, name)
 	}
@@ -317,7 +304,7 @@ func (s *Server) enter(path string) (*room, error) {
 	s.below[path] = r
 	go func() {
 		data, over, err := source.Data(ctx) // also of a run that has ended
-		if r.publish(data, over, err); !over {
+		if r.publish(data, err); !over {
 			r.follow(ctx)
 		}
 	}()
@@ -349,76 +336,44 @@ func (r *room) servePage(w http.ResponseWriter) {
 	_, _ = w.Write(text) // a client that does not read it misses it
 }
 
-func (r *room) serveData(w http.ResponseWriter) {
+// serveData sends the data once they are another version than the one that the client has, or why they cannot be read.
+// Without news for long it sends nothing, and the client asks again.
+func (r *room) serveData(w http.ResponseWriter, q *http.Request) {
+	has, _ := strconv.ParseInt(q.URL.Query().Get("after"), 10, 64) // 0: none
 	r.mu.Lock()
-	data, failure := r.data, r.failure
-	r.mu.Unlock()
-	if data == nil && failure != nil {
-		http.Error(w, failure.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	w.Header().Set("Content-Type", "application/gzip")
-	_, _ = w.Write(data)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.over && r.waiting > 0 {
-		if r.waiting--; r.waiting == 0 {
-			r.gone()
-		}
-	}
-}
-
-// serveEvents sends a client each version of the data. One that does not read misses versions and, in the end, its
-// connection.
-func (r *room) serveEvents(ctx context.Context, w http.ResponseWriter) {
-	r.mu.Lock()
-	r.clients++
+	r.waiting++
 	r.mu.Unlock()
 	defer func() {
 		r.mu.Lock()
-		r.clients--
-		r.mu.Unlock()
+		defer r.mu.Unlock()
+		r.waiting, r.left = r.waiting-1, time.Now()
 	}()
 	r.Hurry()
-	control := http.NewResponseController(w)
-	w.Header().Set("Content-Type", "text/event-stream")
-	say := func(text string) bool {
-		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout))
-		if _, err := fmt.Fprint(w, text); err != nil {
-			return false
-		}
-		return control.Flush() == nil
-	}
-	told := int64(0)
-	for {
+	quiet := time.NewTimer(silence)
+	defer quiet.Stop()
+	for again := false; ; again = true {
 		r.mu.Lock()
-		news, version, over, failure := r.news, r.version, r.over, r.failure
+		news, version, data, failure := r.news, r.version, r.data, r.failure
 		r.mu.Unlock()
-		text := ""
-		if version > told {
-			told = version
-			text = fmt.Sprintf("event: update\ndata: %d\n\n", version)
-		} else if failure != nil {
-			text = "event: failure\ndata: " + strings.ReplaceAll(failure.Error(), "\n", " ") + "\n\n"
-		}
-		if over {
-			text += "event: over\ndata: \n\n"
-		}
-		if text == "" {
-			text = ": still here\n\n"
-		}
-		if !say(text) || over {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
+		switch {
+		case version > has:
+			w.Header().Set("Content-Type", "application/gzip")
+			w.Header().Set("Version", strconv.FormatInt(version, 10))
+			_, _ = w.Write(data)
+			return
+		case again && failure != nil:
+			http.Error(w, failure.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		wake := time.NewTimer(beat)
 		select {
-		case <-ctx.Done():
-			wake.Stop()
+		case <-q.Context().Done():
+			return
+		case <-quiet.C:
+			w.WriteHeader(http.StatusNoContent)
 			return
 		case <-news:
-		case <-wake.C:
 		}
-		wake.Stop()
 	}
 }
 

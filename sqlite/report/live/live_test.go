@@ -1,7 +1,6 @@
 package live
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +39,10 @@ func (s *source) Data(context.Context) ([]byte, bool, error) {
 	if s.fails != nil {
 		return nil, false, s.fails
 	}
-	return fmt.Appendf(nil, "data %d", s.reads), s.ended, nil
+	if s.ended {
+		return fmt.Appendf(nil, "data %d, the last", s.reads), true, nil
+	}
+	return fmt.Appendf(nil, "data %d", s.reads), false, nil
 }
 
 func (s *source) set(f func()) {
@@ -126,37 +128,27 @@ func TestOnlyWhoHasTheTokenAndNamesTheServerSeesAnything(t *testing.T) {
 	}
 }
 
-// The source is read while somebody looks and no more; a stream hears of each version and of the end, after which the
-// server ends.
-func TestAStreamHearsOfEachVersionAndOfTheEnd(t *testing.T) {
+// The source is read while somebody looks and no more. Who asks for news gets each version and the last, after which
+// the server ends.
+func TestAClientGetsEachVersionAndTheLast(t *testing.T) {
 	src := &source{}
 	s, ended := serve(t, src)
 	if code, _, _ := get(t, "GET", s.URL()); code != 200 || src.read() != 0 {
 		t.Errorf("the source was read %d times although nobody looks (%d)", src.read(), code)
 	}
-	answer, err := http.Get(s.URL() + "events")
-	must(t, err)
-	defer answer.Body.Close()
-	lines := bufio.NewScanner(answer.Body)
-	events := 0
-	for lines.Scan() && events < 3 {
-		if lines.Text() == "event: update" {
-			events++
+	version, last := "0", ""
+	news := func() {
+		code, text, h := get(t, "GET", s.URL()+"data?after="+version)
+		if code != 200 || !strings.HasPrefix(text, "data ") || text == last || h.Get("Version") <= version {
+			t.Fatalf("%d: %q in version %s after %q in version %s", code, text, h.Get("Version"), last, version)
 		}
+		version, last = h.Get("Version"), text
 	}
-	if _, text, _ := get(t, "GET", s.URL()+"data"); !strings.HasPrefix(text, "data ") {
-		t.Errorf("the data is %q", text)
-	}
+	news()
+	news()
 	src.set(func() { src.ended = true })
-	over := false
-	for lines.Scan() {
-		over = over || lines.Text() == "event: over"
-	}
-	if !over {
-		t.Error("the stream ended without saying so")
-	}
-	if _, text, _ := get(t, "GET", s.URL()+"data"); text != fmt.Sprintf("data %d", src.read()) {
-		t.Errorf("after the end the data is %q, not that of read %d", text, src.read())
+	for !strings.HasSuffix(last, ", the last") {
+		news()
 	}
 	if err := <-ended; err != nil {
 		t.Error(err)
@@ -196,19 +188,13 @@ func TestResultsAreSaved(t *testing.T) {
 func TestAFailureToReadIsSaid(t *testing.T) {
 	src := &source{fails: errors.New("disk\nfault")}
 	s, _ := serve(t, src)
-	answer, err := http.Get(s.URL() + "events")
-	must(t, err)
-	defer answer.Body.Close()
-	failed, updated := false, false
-	for lines := bufio.NewScanner(answer.Body); lines.Scan() && !updated; {
-		if lines.Text() == "data: disk fault" {
-			failed = true
-			src.set(func() { src.fails = nil })
-		}
-		updated = lines.Text() == "event: update"
+	if code, text, _ := get(t, "GET", s.URL()+"data"); code != http.StatusServiceUnavailable ||
+		text != "disk\nfault\n" {
+		t.Errorf("%d: %q", code, text)
 	}
-	if !failed || !updated {
-		t.Errorf("failure said: %v, news after it: %v", failed, updated)
+	src.set(func() { src.fails = nil })
+	if code, text, _ := get(t, "GET", s.URL()+"data"); code != 200 || !strings.HasPrefix(text, "data ") {
+		t.Errorf("after a failure: %d: %q", code, text)
 	}
 }
 
@@ -223,7 +209,7 @@ func TestSlowAndManyClientsDelayNothing(t *testing.T) {
 		must(t, err)
 		defer c.Close()
 		if i%2 == 0 {
-			fmt.Fprintf(c, "GET /%s/events HTTP/1.1\r\nHost: %s\r\n\r\n", s.token, address)
+			fmt.Fprintf(c, "GET /%s/data?after=99999999999999999 HTTP/1.1\r\nHost: %s\r\n\r\n", s.token, address)
 		} else {
 			fmt.Fprint(c, "GET /") // and nothing more
 		}

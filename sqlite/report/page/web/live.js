@@ -1,40 +1,36 @@
-// A live page: it hears from its server when there is more to see.
+// A live page: its server answers when there is more to see.
 import {el} from './text.js';
 
-// follow calls show with each version of the data, as read reads it, until one is over. It returns the line that says how
-// fresh the page is.
+const after = ms => new Promise(done => setTimeout(done, ms));
+
+// follow calls show with each version of the data, as read reads it, until one is the last. It returns the line that says
+// how fresh the page is.
 export function follow(show, read, last) {
   const text = el('span', {role: 'status'}, 'connecting…');
-  let paused = false, missed = false, over = false, busy = false;
+  let paused = false, goOn = () => {};
   const pause = el('button', {type: 'button', 'aria-pressed': 'false', on: {click: () => {
     paused = !paused;
     pause.setAttribute('aria-pressed', String(paused));
     pause.textContent = paused ? 'continue' : 'pause';
-    if (!paused && missed) update();
+    if (!paused) goOn();
   }}}, 'pause');
   async function update() {
-    if (paused || busy) { missed = true; return; }
-    missed = false;
-    busy = true;
-    try {
-      const answer = await fetch('data');
-      if (!answer.ok) throw new Error(await answer.text());
-      const page = await read(new Uint8Array(await answer.arrayBuffer()));
-      show(page);
-      const ended = last(page);
-      text.textContent = ended ? 'The run has ended: this page is complete, and follows nothing any more.' : `Live, as of ${new Date(page.written).toLocaleTimeString()}.`;
-      if (ended) finish();
-    } catch (e) {
-      if (!over) text.textContent = `The page could not be brought up to date: ${e.message}`;
+    for (let version = 0, over = false; !over;) {
+      const answer = await fetch(`data?after=${version}`).catch(() => null);
+      if (!answer || !answer.ok) {
+        text.textContent = answer ? `The log cannot be read: ${await answer.text()}` : 'The server does not answer: the run has ended, or gantry was stopped. The page shows what it heard last.';
+        await after(2000);
+      } else if (answer.status !== 204) {
+        const page = await read(new Uint8Array(await answer.arrayBuffer()));
+        version = answer.headers.get('Version');
+        while (paused) await new Promise(done => { goOn = done; });
+        show(page);
+        over = last(page);
+        text.textContent = over ? 'The run has ended: this page is complete, and follows nothing any more.' : `Live, as of ${new Date(page.written).toLocaleTimeString()}.`;
+      }
     }
-    busy = false;
-    if (missed) update();
+    pause.hidden = true;
   }
-  const events = new EventSource('events');
-  function finish() { over = true; events.close(); pause.hidden = true; }
-  events.addEventListener('update', update);
-  events.addEventListener('failure', e => { text.textContent = `The log cannot be read: ${e.data}`; });
-  events.addEventListener('over', () => { events.close(); pause.hidden = true; });
-  events.onerror = () => { if (!over) text.textContent = 'The server does not answer: the run has ended, or gantry was stopped. The page shows what it heard last.'; };
+  update().catch(e => { text.textContent = `The page could not be brought up to date: ${e.message}`; });
   return el('p', {id: 'live'}, text, ' ', pause);
 }
