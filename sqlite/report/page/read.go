@@ -18,7 +18,7 @@ import (
 // life is an attempt as the log has it, in nanoseconds and bytes; below 0 is not known. It has no pointers: there may
 // be very many, and the collector would look at each again and again.
 type life struct {
-	id int64
+	id int
 	// heard is when gantry knew of the end.
 	heard                                                  int64
 	task, try, node, lane                                  int
@@ -62,39 +62,19 @@ type reader struct {
 	ancestors                         []int // parents of all tasks, those of one together
 	kinds, imputed, outcomes, sources *list
 
-	flows, places placed // of workflows and of tasks
+	flowAt, taskAt, attemptAt places
 }
 
-// placed are the places of things on the page, by their numbers in the log. They are the same but in the log of one
-// submission, which keeps the numbers of the run.
-type placed struct {
-	n  int
-	at map[int]int // nil: they are the same
-}
+// places are where things stand on the page, by their numbers in the log: the same but in the log of one submission,
+// which keeps the numbers of the run.
+type places map[int]int
 
-func (p *placed) add(number int) {
-	if p.at == nil && number != p.n {
-		p.at = map[int]int{}
-		for i := range p.n {
-			p.at[i] = i
-		}
+// of is the place of a number, or -1.
+func (p places) of(number int) int {
+	if at, ok := p[number]; ok {
+		return at
 	}
-	if p.at != nil {
-		p.at[number] = p.n
-	}
-	p.n++
-}
-
-// place is that of a number, or -1.
-func (p *placed) place(number int) int {
-	at, ok := number, number >= 0 && number < p.n
-	if p.at != nil {
-		at, ok = p.at[number]
-	}
-	if !ok {
-		return -1
-	}
-	return at
+	return -1
 }
 
 // read reads a run. All parts are of one moment.
@@ -112,6 +92,7 @@ func read(ctx context.Context, db *sqlite.DB, name string, o *Options) (*run, er
 		ctx:   ctx,
 		log:   log,
 		kinds: newList(), imputed: newList(""), outcomes: newList(""), sources: newList(""),
+		flowAt: places{}, taskAt: places{}, attemptAt: places{},
 		out: &run{
 			Name:      info.Name,
 			Policy:    info.Policy,
@@ -209,7 +190,7 @@ func (r *reader) workflows() error {
 		Number   int
 		Workflow workflow
 	}) error {
-		r.flows.add(w.Number)
+		r.flowAt[w.Number] = len(r.out.Workflows)
 		r.out.Workflows = append(r.out.Workflows, w.Workflow)
 		return nil
 	}, `SELECT workflow, name, source, coalesce(tenant, ''), class, state, arrived_ns, coalesce(release_ns, 0), due_ns,
@@ -228,10 +209,10 @@ func (r *reader) readTasks() error {
 		t.name = shown.Line(t.name)
 		t.kind, t.state, t.imputed = r.kinds.number(shown.Line(kind)), max(0, int64(slices.Index(states, state))),
 			r.imputed.number(imputed)
-		if t.workflow = r.flows.place(of); t.workflow < 0 {
+		if t.workflow = r.flowAt.of(of); t.workflow < 0 {
 			return fmt.Errorf("task %d names workflow %d, which the run does not have: the log is damaged", number, of)
 		}
-		r.places.add(number)
+		r.taskAt[number] = len(r.tasks)
 		r.tasks = append(r.tasks, t)
 		return nil
 	}, `SELECT task, name, kind, state, workflow, coalesce(imputed, ''), need_millicores, need_memory_bytes,
@@ -240,7 +221,7 @@ func (r *reader) readTasks() error {
 
 func (r *reader) edges() error {
 	return sqlite.EachRow(r.ctx, r.log, func(edge *[2]int) error {
-		if child, parent := r.places.place(edge[0]), r.places.place(edge[1]); child >= 0 && parent >= 0 {
+		if child, parent := r.taskAt.of(edge[0]), r.taskAt.of(edge[1]); child >= 0 && parent >= 0 {
 			t := &r.tasks[child]
 			if t.parents == 0 {
 				t.first = len(r.ancestors)
@@ -260,7 +241,7 @@ func (r *reader) reused() (err error) {
 	r.out.Reused, err = sqlite.RowsOf[reused](r.ctx, r.log, `SELECT task, at_ns, from_run, coalesce(ran_ns, 0)
 		FROM reuses WHERE run = ? AND from_attempt IS NOT NULL ORDER BY task`, r.id)
 	for i := range r.out.Reused {
-		r.out.Reused[i].Task = r.places.place(r.out.Reused[i].Task)
+		r.out.Reused[i].Task = r.taskAt.of(r.out.Reused[i].Task)
 	}
 	return err
 }
@@ -281,7 +262,7 @@ func (r *reader) attempts() error {
 			return err
 		}
 		number := l.task
-		if l.task = r.places.place(number); l.task < 0 || l.node >= len(r.out.Nodes) {
+		if l.task = r.taskAt.of(number); l.task < 0 || l.node >= len(r.out.Nodes) {
 			return fmt.Errorf("an attempt names task %d and node %d, which the run does not have: the log is damaged",
 				number, l.node)
 		}
@@ -296,7 +277,7 @@ func (r *reader) attempts() error {
 			x.Attempt, x.Message = len(r.lives), cut(x.Message, maxMessage)
 			r.out.Odd = append(r.out.Odd, x)
 		}
-		l.heard = l.ended
+		l.heard, r.attemptAt[l.id] = l.ended, len(r.lives)
 		r.lives = append(r.lives, l)
 		return nil
 	}, `SELECT attempt, task, try, node, queued_ns, coalesce(staged_ns, -1), coalesce(started_ns, -1),
@@ -337,41 +318,27 @@ func (r *reader) ready(t *task) int64 {
 	return at
 }
 
-// numbers are the places of attempts in the order of the page.
-func (r *reader) numbers() map[int64]int {
-	out := make(map[int64]int, len(r.lives))
-	for i := range r.lives {
-		out[r.lives[i].id] = i
-	}
-	return out
-}
-
 // ends reads when gantry knew of the ends of attempts: in a simulation at once.
 func (r *reader) ends() error {
-	const exited = 5 // the kind of the event
-	var number map[int64]int
-	return sqlite.EachRow(r.ctx, r.log, func(end *struct{ ID, At int64 }) error {
-		if number == nil {
-			number = r.numbers()
-		}
-		if i, ok := number[end.ID]; ok && r.lives[i].ended >= 0 {
+	return sqlite.EachRow(r.ctx, r.log, func(end *struct {
+		ID int
+		At int64
+	}) error {
+		if i := r.attemptAt.of(end.ID); i >= 0 && r.lives[i].ended >= 0 {
 			r.lives[i].heard = max(end.At, r.lives[i].ended)
 		}
 		return nil
-	}, `SELECT subject, at_ns FROM events WHERE run = ? AND kind = ?`, r.id, exited)
+	}, `SELECT subject, at_ns FROM events WHERE run = ? AND kind = ?`, r.id, planner.KindAttemptExited)
 }
 
 func (r *reader) suspensions() error {
 	o := r.out
-	var number map[int64]int
 	return sqlite.EachRow(r.ctx, r.log, func(s *struct {
-		ID, Since, Until int64
-		How              string
+		ID           int
+		Since, Until int64
+		How          string
 	}) error {
-		if number == nil {
-			number = r.numbers()
-		}
-		o.Away.Attempt, o.Away.How = append(o.Away.Attempt, int64(number[s.ID])), append(o.Away.How, s.How)
+		o.Away.Attempt, o.Away.How = append(o.Away.Attempt, int64(r.attemptAt[s.ID])), append(o.Away.How, s.How)
 		o.Away.Since, o.Away.Until = append(o.Away.Since, s.Since), append(o.Away.Until, s.Until)
 		return nil
 	}, `SELECT attempt, since_ns, coalesce(until_ns, ?), how FROM suspensions WHERE run = ?
@@ -524,7 +491,7 @@ func (r *reader) programs(db *sqlite.DB, o *Options) error {
 	}
 	r.out.Ran = make([]ran, len(r.tasks))
 	for id, x := range kept.by {
-		if at := r.places.place(int(id)); at >= 0 {
+		if at := r.taskAt.of(int(id)); at >= 0 {
 			r.out.Ran[at] = x
 		}
 	}
@@ -552,7 +519,7 @@ func (r *reader) notes() (err error) {
 		topic, text, instant_ns FROM notes WHERE run = ? ORDER BY seq, position LIMIT ?`, r.id, maxNotes+1)
 	for i := range r.out.Notes {
 		n := &r.out.Notes[i]
-		n.Workflow, n.Task = r.flows.place(n.Workflow), r.places.place(n.Task)
+		n.Workflow, n.Task = r.flowAt.of(n.Workflow), r.taskAt.of(n.Task)
 	}
 	if len(r.out.Notes) > maxNotes {
 		r.out.Notes = r.out.Notes[:maxNotes]

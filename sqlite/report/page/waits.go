@@ -93,7 +93,7 @@ func (r *reader) waits() error {
 		if err := scan(&t, &from, &why, &dim, &node, &planned); err != nil {
 			return err
 		}
-		if t = r.places.place(t); t < 0 {
+		if t = r.taskAt.of(t); t < 0 {
 			return nil // which the page does not show
 		}
 		w.Task, w.Since = append(w.Task, int64(t)), append(w.Since, from)

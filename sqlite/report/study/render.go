@@ -398,7 +398,6 @@ func (w writer) Value(name string) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("no value %q", name)
 	}
-	c.Claim, c.Paper = "near", new(float64)
 	return w.s.find(w.d, &c).Ours, nil
 }
 
@@ -582,7 +581,10 @@ func (w writer) chart(f *Figure) *report.Chart {
 		}
 		out := report.Panel{Title: p.Subtitle, XLabel: p.XLabel, YLabel: cmp.Or(p.YLabel, w.metric(p.Metric)),
 			Log: p.Log}
-		series := orList(p.Series, Values{"policy"})
+		series := p.Series
+		if len(series) == 0 {
+			series = Values{"policy"}
+		}
 		all := slices.DeleteFunc(w.rows(set, p.At, series), func(row Selector) bool {
 			return len(p.Only) > 0 && !slices.Contains(p.Only, row[series[0]][0])
 		})

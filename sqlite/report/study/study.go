@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -215,6 +217,10 @@ func Read(path string) (*Study, error) {
 		}
 		return fail(err)
 	}
+	for name, c := range s.Values {
+		c.Claim, c.Paper = "near", new(float64)
+		s.Values[name] = c
+	}
 	if err := s.check(); err != nil {
 		return fail(err)
 	}
@@ -236,59 +242,13 @@ func (s *Study) check() error {
 		}
 		return nil
 	}
-	compare := func(c *Compare, by string) error {
-		if err := known(c.Of, by); err != nil {
-			return err
-		}
-		if c.OfB != "" {
-			if err := known(c.OfB, by); err != nil {
-				return err
-			}
-		}
-		if !slices.Contains(claims, c.Claim) {
-			return fmt.Errorf("%s: claim %q is none of %s", by, c.Claim, strings.Join(claims, ", "))
-		}
-		if !slices.Contains([]string{"", "percent", "difference", "ratio"}, c.As) {
-			return fmt.Errorf("%s: as is %q, but has to be percent, difference or ratio", by, c.As)
-		}
-		switch c.Claim {
-		case "rises", "falls":
-			if c.Along == nil || len(c.Along.Values) < 2 {
-				return fmt.Errorf("%s: claim %s needs along with two values or more", by, c.Claim)
-			}
-		case "below", "above", "same", "identical":
-			if c.B == nil && c.OfB == "" && c.MetB == "" && c.Along == nil {
-				return fmt.Errorf("%s: claim %s needs b", by, c.Claim)
-			}
-		case "at-most", "at-least":
-			if c.Bound == nil {
-				return fmt.Errorf("%s: claim %s needs a bound", by, c.Claim)
-			}
-		case "near":
-			if c.Paper == nil {
-				return fmt.Errorf("%s: claim near needs paper", by)
-			}
-		}
-		if c.Metric == "" && c.Claim != "stable" && c.Claim != "unstable" {
-			return fmt.Errorf("%s: it needs a metric", by)
-		}
-		return nil
-	}
 	for i := range s.Relations {
-		r := &s.Relations[i]
-		if !slices.Contains(marks, r.Mark) {
+		if r := &s.Relations[i]; !slices.Contains(marks, r.Mark) {
 			return fmt.Errorf("relation %q: mark %q is none of %s", r.Says, r.Mark, strings.Join(marks[1:], ", "))
 		}
-		for k := range r.Checks {
-			if err := compare(&r.Checks[k], fmt.Sprintf("relation %q", r.Says)); err != nil {
-				return err
-			}
-		}
 	}
-	for name, c := range s.Values {
-		c.Claim = "near"
-		c.Paper = new(float64)
-		if err := compare(&c, "value "+name); err != nil {
+	for by, c := range s.comparisons() {
+		if err := cmp.Or(known(c.Of, by), known(cmp.Or(c.OfB, c.Of), by), c.check(by)); err != nil {
 			return err
 		}
 	}
@@ -323,6 +283,61 @@ func (s *Study) check() error {
 	return nil
 }
 
+// comparisons are those of the relations and of the values, with the names of these.
+func (s *Study) comparisons() iter.Seq2[string, *Compare] {
+	return func(yield func(string, *Compare) bool) {
+		for i := range s.Relations {
+			r := &s.Relations[i]
+			for k := range r.Checks {
+				if !yield(fmt.Sprintf("relation %q", r.Says), &r.Checks[k]) {
+					return
+				}
+			}
+		}
+		for name, c := range s.Values {
+			if !yield("value "+name, &c) {
+				return
+			}
+		}
+	}
+}
+
+// check refuses a comparison that lacks something, in words that begin with a name.
+func (c *Compare) check(by string) error {
+	switch {
+	case !slices.Contains(claims, c.Claim):
+		return fmt.Errorf("%s: claim %q is none of %s", by, c.Claim, strings.Join(claims, ", "))
+	case !slices.Contains([]string{"", "percent", "difference", "ratio"}, c.As):
+		return fmt.Errorf("%s: as is %q, but has to be percent, difference or ratio", by, c.As)
+	}
+	lacks := ""
+	switch c.Claim {
+	case "rises", "falls":
+		if c.Along == nil || len(c.Along.Values) < 2 {
+			lacks = "along with two values or more"
+		}
+	case "below", "above", "same", "identical":
+		if c.B == nil && c.OfB == "" && c.MetB == "" && c.Along == nil {
+			lacks = "b"
+		}
+	case "at-most", "at-least":
+		if c.Bound == nil {
+			lacks = "a bound"
+		}
+	case "near":
+		if c.Paper == nil {
+			lacks = "paper"
+		}
+	}
+	switch {
+	case lacks != "":
+		return fmt.Errorf("%s: claim %s needs %s", by, c.Claim, lacks)
+	case c.Metric == "" && c.Claim != "stable" && c.Claim != "unstable":
+		return fmt.Errorf("%s: it needs a metric", by)
+	}
+	return nil
+}
+
 // declares reports whether an experiment has a reading.
 func (s *Study) declares(experiment, reading string) bool {
 	return slices.ContainsFunc(s.Experiments, func(x Experiment) bool {
@@ -337,25 +352,15 @@ func (f *Figure) panels() []Panel {
 	}
 	out := slices.Clone(f.Parts)
 	for i := range out {
-		p, q := &out[i], &f.Panel
-		p.At = q.At.with(p.At)
-		p.Of, p.Metric = cmp.Or(p.Of, q.Of), cmp.Or(p.Metric, q.Metric)
-		p.XLabel, p.YLabel = cmp.Or(p.XLabel, q.XLabel), cmp.Or(p.YLabel, q.YLabel)
-		p.X, p.Order, p.Series = orList(p.X, q.X), orList(p.Order, q.Order), orList(p.Series, q.Series)
-		p.Only, p.Metrics = orList(p.Only, q.Only), orList(p.Metrics, q.Metrics)
-		p.Log = p.Log || q.Log
-		if p.BinWidth == 0 {
-			p.BinWidth = q.BinWidth
+		out[i].At = f.At.with(out[i].At)
+		to, from := reflect.ValueOf(&out[i]).Elem(), reflect.ValueOf(&f.Panel).Elem()
+		for k := range to.NumField() {
+			if to.Field(k).IsZero() {
+				to.Field(k).Set(from.Field(k))
+			}
 		}
 	}
 	return out
-}
-
-func orList(a, b Values) Values {
-	if len(a) > 0 {
-		return a
-	}
-	return b
 }
 
 // with returns a selector with the parameters of another, which win.
@@ -370,47 +375,37 @@ func (s Selector) with(others ...Selector) Selector {
 
 // Keeps says whether a study needs a metric.
 func (s *Study) Keeps(metric string) bool {
-	if slices.Contains([]string{"wieland_stable", "drift_stable", "preemptions"}, metric) {
-		return true
-	}
-	has := func(m string) bool { return slices.Contains(strings.Split(m, "-"), metric) }
-	compare := func(c *Compare) bool { return has(c.Metric) || has(c.MetB) }
-	for i := range s.Readings {
-		if slices.ContainsFunc(slices.Collect(maps.Values(s.Readings[i].Instead["metric"])), has) {
-			return true
-		}
-	}
-	for i := range s.Relations {
-		for k := range s.Relations[i].Checks {
-			if compare(&s.Relations[i].Checks[k]) {
-				return true
+	needs := map[string]bool{"wieland_stable": true, "drift_stable": true, "preemptions": true}
+	need := func(names ...string) {
+		for _, name := range names {
+			for _, m := range strings.Split(name, "-") { // one less another
+				needs[m] = true
 			}
 		}
 	}
-	for _, c := range s.Values {
-		if compare(&c) {
-			return true
-		}
+	for i := range s.Readings {
+		need(slices.Collect(maps.Values(s.Readings[i].Instead["metric"]))...)
+	}
+	for _, c := range s.comparisons() {
+		need(c.Metric, c.MetB)
 	}
 	for i := range s.Tables {
-		if slices.Contains(s.Tables[i].Metrics, metric) {
-			return true
-		}
+		need(s.Tables[i].Metrics...)
 	}
 	for i := range s.Figures {
 		f := &s.Figures[i]
 		for _, p := range f.panels() {
-			switch {
-			case has(p.Metric), slices.Contains(p.Metrics, metric):
-				return true
-			case f.Kind == "boxes" && slices.Contains(boxMetrics(p.Metric), metric):
-				return true
-			case f.Kind == "histogram" && strings.HasPrefix(metric, p.Metric+"_from_"):
+			need(p.Metric)
+			need(p.Metrics...)
+			if f.Kind == "boxes" {
+				need(boxMetrics(p.Metric)...)
+			}
+			if f.Kind == "histogram" && strings.HasPrefix(metric, p.Metric+"_from_") {
 				return true
 			}
 		}
 	}
-	return false
+	return needs[metric]
 }
 
 // boxMetrics are the metrics that a box of a metric is drawn from.
