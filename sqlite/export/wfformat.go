@@ -40,7 +40,7 @@ func WfFormat(ctx context.Context, db *sqlite.DB, run string, on *executor.Capab
 		if err != nil {
 			return err
 		}
-		flow, did, err := execution(ctx, db, &info, a, heard, on)
+		flow, did, err := executionOf(ctx, db, &info, a, heard, on)
 		if err != nil {
 			return err
 		}
@@ -63,77 +63,57 @@ const executedQuery = `SELECT t.task, coalesce(a.attempt, -1), coalesce(a.node, 
 	WHERE r.name = ?2 AND (a.attempt IS NOT NULL OR t.attempts = 0 AND NOT EXISTS (
 		SELECT 1 FROM reuses u WHERE u.run = r.id AND u.task = t.task AND u.from_run <> '')) ORDER BY a.queued_ns`
 
-// execution returns a workflow of a run with the sizes and images that it had, and its measurements.
-func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *executor.Admission, heard map[int64]int64,
-	on *executor.Capabilities) (*trace.Workflow, *trace.Execution, error) {
+// executedTask is a row of executedQuery. Nil is not known.
+type executedTask struct {
+	Task, Attempt, Node, Hold, Memory, Copied int64
+	Work, Queued, Start, End, Around, Ran     *int64
+	Used                                      measured
+}
+
+// execution is a workflow of a run with the sizes and images that it had, and its measurements so far.
+type execution struct {
+	info  *sqlite.RunInfo
+	a     *executor.Admission
+	flow  *trace.Workflow
+	did   *trace.Execution
+	heard map[int64]int64 // when gantry knew of the end of each attempt
+	place map[int64]int   // in flow, of tasks by number
+	parts map[int64]*part
+	at    places
+	used  []bool // nodes
+}
+
+// executionOf returns a workflow of a run with the sizes and images that it had, and its measurements.
+func executionOf(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *executor.Admission,
+	heard map[int64]int64, on *executor.Capabilities) (*trace.Workflow, *trace.Execution, error) {
 	if a.Submission.Workflow == nil || len(a.Submission.Workflow.Tasks) != len(a.Arrived.Tasks) {
 		return nil, nil, fmt.Errorf("workflow %s of run %s: the log has no trace of it", a.Submission.Name, info.Name)
 	}
-	flow := asRun(info, a)
-	did := &trace.Execution{System: "gantry", Version: info.Version, Tasks: make([]trace.TaskExecution,
-		len(flow.Tasks)), ExecutedAt: info.Started}
+	e := &execution{info: info, a: a, flow: asRun(info, a), heard: heard, place: map[int64]int{}, at: whereabouts(a),
+		used: make([]bool, len(info.Platform.Nodes))}
+	e.did = &trace.Execution{System: "gantry", Version: info.Version, Tasks: make([]trace.TaskExecution,
+		len(e.flow.Tasks)), ExecutedAt: info.Started}
 	if !on.Programs {
-		did.System, did.Simulated = "gantry ("+info.Runtime+")", true
+		e.did.System, e.did.Simulated = "gantry ("+info.Runtime+")", true
 	}
-	place := make(map[int64]int, len(flow.Tasks))
 	for i, t := range a.Arrived.Tasks {
-		place[int64(t.ID)] = i
+		e.place[int64(t.ID)] = i
 	}
-	parts, err := keptParts(ctx, db, info.Name, int64(a.Spec.ID))
-	if err != nil {
+	var err error
+	if e.parts, err = keptParts(ctx, db, info.Name, int64(a.Spec.ID)); err != nil {
 		return nil, nil, err
 	}
-	used, at := make([]bool, len(info.Platform.Nodes)), whereabouts(a)
 	began, ended := int64(math.MaxInt64), int64(math.MinInt64)
-	if err := sqlite.EachRow(ctx, db, func(r *struct {
-		Task, Attempt, Node, Hold, Memory, Copied int64
-		Work, Queued, Start, End, Around, Ran     *int64
-		Used                                      measured
-	}) error {
-		i, ok := place[r.Task]
-		if !ok || r.Ran == nil {
-			return nil
-		}
-		last := part{*r.Ran, r.Used}
-		t := &flow.Tasks[i]
-		t.Cores, t.Known = float64(r.Hold)/1000, t.Known|trace.Cores
-		if p := parts[r.Task]; p != nil {
-			if r.Node >= 0 {
-				p.ran = int64(unit.AtSpeed(time.Duration(p.ran), info.Platform.Nodes[r.Node].Speed))
+	if err := sqlite.EachRow(ctx, db, func(r *executedTask) error {
+		if i, ok := e.place[r.Task]; ok && r.Ran != nil {
+			e.did.Tasks[i] = e.task(i, r)
+			if r.Queued != nil {
+				began = min(began, *r.Queued)
 			}
-			last.add(p)
-		}
-		x := last.execution()
-		x.Cores, x.Known = t.Cores, x.Known|trace.Cores
-		copying := at.bring(&info.Platform, &a.Arrived.Tasks[i], planner.NodeID(r.Node))
-		if r.Around != nil {
-			x.Overhead = time.Duration(max(0, *r.Around+max(0, heard[r.Attempt]-*r.End)))
-			if r.Copied > 0 && !info.Platform.Overlapped {
-				x.Overhead = max(0, x.Overhead-copying)
+			if r.End != nil {
+				ended = max(ended, *r.End)
 			}
 		}
-		if (t.Known | t.Imputed).Has(trace.Memory) {
-			if x.MemoryNeeded = r.Memory; a.Tasks[i].Emulated() { // an admission adds it again
-				x.MemoryNeeded = max(1, x.MemoryNeeded-executor.EmulatorMemory)
-			}
-		}
-		if r.Node >= 0 && int(r.Node) < len(info.Platform.Nodes) {
-			n := &info.Platform.Nodes[r.Node]
-			used[r.Node], x.Machine = true, n.Name
-			if w := r.Work; w != nil && (unit.AtSpeed(time.Duration(*w), n.Speed)-x.Runtime).Abs() <= roundings {
-				x.Work, x.Speed = time.Duration(*w), n.Speed
-			}
-		}
-		if r.Start != nil {
-			x.ExecutedAt = info.Started.Add(time.Duration(*r.Start))
-		}
-		if r.Queued != nil {
-			began = min(began, *r.Queued)
-		}
-		if r.End != nil {
-			ended = max(ended, *r.End)
-		}
-		did.Tasks[i] = x
 		return nil
 	}, executedQuery, int64(a.Spec.ID), info.Name); err != nil {
 		return nil, nil, err
@@ -144,19 +124,56 @@ func execution(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *exec
 		return nil, nil, err
 	}
 	for task, from := range reused {
-		if i, ok := place[task]; ok {
-			did.Tasks[i].ReusedFrom = from
+		if i, ok := e.place[task]; ok {
+			e.did.Tasks[i].ReusedFrom = from
 		}
 	}
 	if began != math.MaxInt64 && ended != math.MinInt64 {
-		did.Makespan, did.ExecutedAt = time.Duration(ended-began), info.Started.Add(time.Duration(began))
+		e.did.Makespan, e.did.ExecutedAt = time.Duration(ended-began), info.Started.Add(time.Duration(began))
 	}
 	for i, n := range info.Platform.Nodes {
-		if used[i] {
-			did.Machines = append(did.Machines, machine(info, &n, on))
+		if e.used[i] {
+			e.did.Machines = append(e.did.Machines, machine(info, &n, on))
 		}
 	}
-	return flow, did, nil
+	return e.flow, e.did, nil
+}
+
+// task has the measurements of task i, of the parts of it that checkpoints kept included.
+func (e *execution) task(i int, r *executedTask) trace.TaskExecution {
+	t, last := &e.flow.Tasks[i], part{*r.Ran, r.Used}
+	t.Cores, t.Known = float64(r.Hold)/1000, t.Known|trace.Cores
+	if p := e.parts[r.Task]; p != nil {
+		if r.Node >= 0 {
+			p.ran = int64(unit.AtSpeed(time.Duration(p.ran), e.info.Platform.Nodes[r.Node].Speed))
+		}
+		last.add(p)
+	}
+	x := last.execution()
+	x.Cores, x.Known = t.Cores, x.Known|trace.Cores
+	copying := e.at.bring(&e.info.Platform, &e.a.Arrived.Tasks[i], planner.NodeID(r.Node))
+	if r.Around != nil {
+		x.Overhead = time.Duration(max(0, *r.Around+max(0, e.heard[r.Attempt]-*r.End)))
+		if r.Copied > 0 && !e.info.Platform.Overlapped {
+			x.Overhead = max(0, x.Overhead-copying)
+		}
+	}
+	if (t.Known | t.Imputed).Has(trace.Memory) {
+		if x.MemoryNeeded = r.Memory; e.a.Tasks[i].Emulated() { // an admission adds it again
+			x.MemoryNeeded = max(1, x.MemoryNeeded-executor.EmulatorMemory)
+		}
+	}
+	if r.Node >= 0 && int(r.Node) < len(e.info.Platform.Nodes) {
+		n := &e.info.Platform.Nodes[r.Node]
+		e.used[r.Node], x.Machine = true, n.Name
+		if w := r.Work; w != nil && (unit.AtSpeed(time.Duration(*w), n.Speed)-x.Runtime).Abs() <= roundings {
+			x.Work, x.Speed = time.Duration(*w), n.Speed
+		}
+	}
+	if r.Start != nil {
+		x.ExecutedAt = e.info.Started.Add(time.Duration(*r.Start))
+	}
+	return x
 }
 
 // places has the files of a workflow, and the nodes where each is.
