@@ -10,6 +10,7 @@ import (
 
 	"gantry/sqlite"
 	"gantry/sqlite/report/columns"
+	"gantry/sqlite/report/history"
 )
 
 // Phases is where the time of a task went, in nanoseconds; -1 is not known.
@@ -116,12 +117,12 @@ type Cause struct {
 	Took int64  `json:"ns"`
 }
 
-// taskRow is the last attempt of a task that ended well.
+// taskRow is a task that ended well, by the attempt that its results are of.
 type taskRow struct {
-	Workflow, Task, Kind, Node                                    string
-	Arrived, Attempt, Ready, Queued, Staged, Started, Ended, Span int64   // below 0: not known
-	Parents                                                       []int64 // their attempts
-	over                                                          int64   // when its end was known
+	Workflow, Task, Kind, Node string
+	arrived                    int64
+	attempt                    *history.Attempt
+	phases                     Phases
 }
 
 // CompareRuns compares two runs of the log.
@@ -166,10 +167,8 @@ func CompareRuns(ctx context.Context, db *sqlite.DB, a, b string) (*Comparison, 
 		}
 		p := TaskPair{Workflow: x.Workflow, Task: x.Task, Kind: x.Kind}
 		for i, r := range []taskRow{x, y} {
-			p.Node[i], p.attempt[i] = r.Node, r.Attempt
-			p.Started[i], p.Ended[i] = r.Started-r.Arrived, r.over-r.Arrived
-			p.Phases[i] = Phases{between(r.Ready, r.Queued), between(r.Queued, r.Staged), between(r.Staged, r.Started),
-				r.Span, between(r.Ended, r.over)}
+			p.Node[i], p.attempt[i], p.Phases[i] = r.Node, int64(r.attempt.Number), r.phases
+			p.Started[i], p.Ended[i] = r.attempt.Started-r.arrived, r.attempt.Heard-r.arrived
 		}
 		c.Tasks = append(c.Tasks, p)
 	}
@@ -267,31 +266,36 @@ func between(a, b int64) int64 {
 }
 
 func tasksOf(ctx context.Context, db *sqlite.DB, run string) (map[[2]string]taskRow, error) {
-	known, err := db.KnownEnds(ctx, run)
+	h, err := history.Read(ctx, db, run, nil)
 	if err != nil {
 		return nil, err
 	}
 	out := map[[2]string]taskRow{}
-	err = sqlite.EachRow(ctx, db, func(r *taskRow) error {
-		r.over = max(r.Ended, known[r.Attempt])
-		for _, a := range r.Parents { // a task is ready once gantry knows of the ends of its parents
-			if r.Ready >= 0 {
-				r.Ready = max(r.Ready, min(known[a], r.Queued))
+	for i := range h.Tasks {
+		t := &h.Tasks[i]
+		if t.Result < 0 {
+			continue
+		}
+		w, a := &h.Workflows[t.Workflow], &h.Attempts[t.Result]
+		if h.Outcomes.Texts[a.Outcome] != "ok" || a.Started < 0 || a.Ended < 0 {
+			continue
+		}
+		ready := max(w.Arrived, w.Release) // or once gantry knows of the ends of its parents
+		for _, p := range h.Parents(t) {
+			ready = max(ready, h.Tasks[p].Ended)
+			if of := h.Tasks[p].Result; of >= 0 {
+				ready = max(ready, min(h.Attempts[of].Heard, a.Queued))
 			}
 		}
-		out[[2]string{r.Workflow, r.Task}] = *r
-		return nil
-	}, `SELECT w.name, t.name, t.kind, coalesce(n.name, ''), w.arrived_ns, a.attempt,
-		coalesce(max(w.arrived_ns, w.release_ns, coalesce((SELECT max(p.ended_ns) FROM edges d
-		CROSS JOIN tasks p ON p.run = d.run AND p.task = d.parent
-			WHERE d.run = r.id AND d.child = t.task), 0)), -1), coalesce(a.queued_ns, -1), coalesce(a.staged_ns, -1),
-		a.started_ns, a.ended_ns, coalesce(a.ran_ns, -1),
-		(SELECT json_group_array(p.attempt) FROM edges d CROSS JOIN tasks p ON p.run = d.run AND p.task = d.parent
-			WHERE d.run = r.id AND d.child = t.task AND p.attempt IS NOT NULL)
-		FROM runs r JOIN tasks t ON t.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
-		JOIN attempts a ON a.run = r.id AND a.attempt = t.attempt LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node
-		WHERE r.name = ? AND a.outcome = 'ok' AND a.started_ns IS NOT NULL AND a.ended_ns IS NOT NULL`, run)
-	return out, err
+		r := taskRow{Workflow: w.Name, Task: t.Name, Kind: h.Kinds.Texts[t.Kind], arrived: w.Arrived, attempt: a,
+			phases: Phases{between(ready, a.Queued), between(a.Queued, a.Staged), between(a.Staged, a.Started), a.Ran,
+				between(a.Ended, a.Heard)}}
+		if a.Node >= 0 {
+			r.Node = h.Nodes[a.Node].Name
+		}
+		out[[2]string{w.Name, t.Name}] = r
+	}
+	return out, nil
 }
 
 // renamed has the tasks of the only workflow of B under the name of that of A: both are the same workflow, though their

@@ -8,8 +8,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
-	"unicode"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
@@ -17,6 +15,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"gantry/sqlite"
+	"gantry/sqlite/report/history"
+	"gantry/trace/shown"
 )
 
 // Timeline is when the attempts of a run were where.
@@ -42,6 +42,12 @@ type timelineFlow struct {
 	Due  int64 // -1: none
 }
 
+// change is a step of the load of the nodes.
+type change struct {
+	At int64 // nanoseconds since the run began
+	By int64
+}
+
 // bar is an attempt. Instants are nanoseconds since the run began; -1 is not known.
 type bar struct {
 	task, kind                   string
@@ -57,99 +63,75 @@ func (b *bar) failed() bool { return b.outcome != "" && b.outcome != "ok" && b.o
 
 // ReadTimeline reads the timeline of a run of the log.
 func ReadTimeline(ctx context.Context, db *sqlite.DB, run string) (*Timeline, error) {
-	info, err := db.Info(ctx, run)
+	h, err := history.Read(ctx, db, run, nil)
 	if err != nil {
 		return nil, err
 	}
-	t := &Timeline{Run: info.Name, Policy: info.Policy}
-	clock, err := sqlite.RowOf[[2]int64](ctx, db, `SELECT coalesce(k.at_ns, 0), coalesce(r.makespan_ns, -1) FROM runs r
-		LEFT JOIN clocks k ON k.run = r.id WHERE r.name = ?`, info.Name)
-	if err != nil {
-		return nil, err
-	}
-	t.end, t.makespan = clock[0], clock[1]
-	if t.nodes, err = sqlite.RowsOf[timelineNode](ctx, db, `SELECT n.name, coalesce(n.capacity_millicores, 0),
-		coalesce(n.capacity_memory_bytes, 0) FROM runs r JOIN nodes n ON n.run = r.id
-		WHERE r.name = ? ORDER BY n.node`, info.Name); err != nil {
-		return nil, err
-	}
-	for i := range t.nodes {
-		t.nodes[i].Name = visible(t.nodes[i].Name)
-	}
-	if t.flows, err = sqlite.RowsOf[timelineFlow](ctx, db, `SELECT w.name, coalesce(w.due_ns, -1)
-		FROM runs r JOIN workflows w ON w.run = r.id WHERE r.name = ? ORDER BY w.workflow`, info.Name); err != nil {
-		return nil, err
-	}
-	for i := range t.flows {
-		t.flows[i].Name = visible(t.flows[i].Name)
-	}
-	if err := t.readBars(ctx, db); err != nil {
-		return nil, err
+	t := &Timeline{Run: h.Name, Policy: h.Policy, end: h.Clock, makespan: -1}
+	if h.Makespan != nil {
+		t.makespan = *h.Makespan
 	}
 	row := 0
-	for i := range t.nodes {
-		t.nodes[i].rows = max(1, t.nodes[i].rows)
-		t.nodes[i].first = row
-		row += t.nodes[i].rows
+	for _, n := range h.Nodes {
+		x := timelineNode{Name: shown.Line(n.Name), Millicores: n.Millicores, rows: max(1, n.Lanes), first: row}
+		if n.Memory != nil {
+			x.Bytes = *n.Memory
+		}
+		t.nodes, row = append(t.nodes, x), row+x.rows
 	}
-	for i := range t.bars {
-		t.bars[i].row += t.nodes[t.bars[i].node].first
+	for _, w := range h.Workflows {
+		x := timelineFlow{shown.Line(w.Name), -1}
+		if w.Due != nil {
+			x.Due = *w.Due
+		}
+		t.flows = append(t.flows, x)
 	}
-	return t, t.readLoads(ctx, db)
+	frozen := map[int][][2]int64{}
+	for _, x := range h.Away {
+		if x.How == "freeze" {
+			frozen[x.Attempt] = append(frozen[x.Attempt], [2]int64{x.Since, x.Until})
+		}
+	}
+	for i := range h.Attempts {
+		if h.Attempts[i].Node >= 0 {
+			t.add(h, &h.Attempts[i], frozen[i])
+		}
+	}
+	for _, of := range [...]*[2][]change{&t.held, &t.used} {
+		for _, changes := range of {
+			slices.SortStableFunc(changes, func(a, b change) int { return cmp.Compare(a.At, b.At) })
+		}
+	}
+	return t, nil
 }
 
-// readBars reads the attempts of a run, and when they were suspended.
-func (t *Timeline) readBars(ctx context.Context, db *sqlite.DB) error {
-	away := map[int64][][2]int64{}
-	err := sqlite.EachRow(ctx, db, func(x *struct {
-		Attempt int64
-		Span    [2]int64
-	}) error {
-		away[x.Attempt] = append(away[x.Attempt], x.Span)
-		return nil
-	}, `SELECT s.attempt, s.since_ns, coalesce(s.until_ns, ?) FROM runs r JOIN suspensions s ON s.run = r.id
-		WHERE r.name = ? AND s.how = 'freeze' AND s.since_ns IS NOT NULL ORDER BY s.attempt, s.since_ns`, t.end, t.Run)
-	if err != nil {
-		return err
+// add adds an attempt: its bar, and the cores and memory that it held and used. A frozen task holds no core. Programs
+// use the mean of their CPU time, and their peak of memory.
+func (t *Timeline) add(h *history.Run, a *history.Attempt, frozen [][2]int64) {
+	task := &h.Tasks[a.Task]
+	b := bar{task: shown.Line(task.Name), kind: shown.Line(h.Kinds.Texts[task.Kind]), flow: task.Workflow, node: a.Node,
+		row: t.nodes[a.Node].first + a.Lane, from: a.Queued, started: a.Started, to: max(a.End(t.end), a.Queued),
+		plannedTo: a.Planned, outcome: h.Outcomes.Texts[a.Outcome], open: a.Ended < 0}
+	step := func(of *[]change, from, to, by int64, ends bool) {
+		if by != 0 && to > from {
+			*of = append(*of, change{from, by})
+			if ends {
+				*of = append(*of, change{to, -by})
+			}
+		}
 	}
-	var slots sqlite.Slots
-	return sqlite.EachRow(ctx, db, func(a *struct {
-		ID                              int64
-		Node, Flow                      int
-		Task, Kind, Outcome             string
-		Queued, Started, Ended, Planned int64
-	}) error {
-		if a.Node >= len(t.nodes) || a.Flow >= len(t.flows) {
-			return fmt.Errorf("attempt %d names node %d and workflow %d, which the run does not have: "+
-				"the log is damaged", a.ID, a.Node, a.Flow)
-		}
-		b := bar{task: visible(a.Task), kind: visible(a.Kind), flow: a.Flow, node: a.Node, from: a.Queued,
-			started: a.Started, to: a.Ended, plannedTo: a.Planned, outcome: a.Outcome, open: a.Ended < 0}
-		if b.open {
-			b.to = t.end
-		}
-		b.to = max(b.to, b.from)
-		for _, x := range away[a.ID] {
-			b.away = append(b.away, [2]int64{x[0], min(x[1], b.to)})
-		}
-		b.row = slots.Take(b.node, b.from, b.to)
-		t.nodes[b.node].rows = max(t.nodes[b.node].rows, b.row+1)
-		t.bars = append(t.bars, b)
-		return nil
-	}, `SELECT a.attempt, a.node, t.workflow, t.name, t.kind, coalesce(a.outcome, ''), a.queued_ns,
-		coalesce(a.started_ns, -1), coalesce(a.ended_ns, -1), coalesce(a.planned_end_ns, -1)
-		FROM runs r JOIN attempts a ON a.run = r.id JOIN tasks t ON t.run = r.id AND t.task = a.task
-		WHERE r.name = ? AND a.queued_ns IS NOT NULL AND a.node >= 0 ORDER BY a.attempt`, t.Run)
-}
-
-// visible is a name without the characters that XML does not allow, or that turn the direction of a text.
-func visible(name string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, name)
+	step(&t.held[0], a.Queued, b.to, a.Millicores, !b.open)
+	step(&t.held[1], a.Queued, b.to, a.Memory, !b.open)
+	for _, x := range frozen {
+		x[1] = min(x[1], b.to)
+		b.away = append(b.away, x)
+		step(&t.held[0], x[0], x[1], -a.Millicores, !b.open || x[1] < t.end)
+	}
+	if ran := a.Ended - a.Started; a.Started >= 0 && ran > 0 {
+		step(&t.used[0], a.Started, a.Ended, int64(1000*float64(max(0, a.CPU))/float64(ran)), true)
+		step(&t.used[1], a.Started, a.Ended, max(0, a.Peak), true)
+	}
+	t.bars = append(t.bars, b)
 }
 
 func (t *Timeline) rows() int {

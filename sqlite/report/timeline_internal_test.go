@@ -150,8 +150,7 @@ func TestTimelineOfManyTasksStaysSmall(t *testing.T) {
 		from := int64(i/4) * 4e8
 		x.bars = append(x.bars, bar{task: fmt.Sprint(i), kind: fmt.Sprint("kind", i/1000), row: i % 4, node: i % 4,
 			from: from, started: from, to: from + 4e8, plannedTo: from + 4e8})
-		x.held[0] = append(x.held[0], change{Node: i % 4, At: from, By: 1000},
-			change{Node: i % 4, At: from + 4e8, By: -1000})
+		x.held[0] = append(x.held[0], change{At: from, By: 1000}, change{At: from + 4e8, By: -1000})
 	}
 	for name, text := range drawn(t, x) {
 		if strings.HasSuffix(name, ".svg") && len(text) > 400_000 {

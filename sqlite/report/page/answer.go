@@ -43,14 +43,14 @@ func (r *reader) answer() {
 	o := &r.out.Answer
 	o.Steps, o.Parts = []step{}, map[string]int64{}
 	last := -1
-	for i := range r.lives {
-		if l := &r.lives[i]; l.ended >= 0 && (last < 0 || l.ended > r.lives[last].ended) {
+	for i := range r.Attempts {
+		if l := &r.Attempts[i]; l.Ended >= 0 && (last < 0 || l.Ended > r.Attempts[last].Ended) {
 			last = i
 		}
 	}
 	suspended := map[int]int64{}
-	for k, a := range r.out.Away.Attempt {
-		suspended[int(a)] += r.out.Away.Until[k] - r.out.Away.Since[k]
+	for _, x := range r.Away {
+		suspended[x.Attempt] += x.Until - x.Since
 	}
 	add := func(i int, what, why string, from, to int64) {
 		if to > from {
@@ -60,29 +60,29 @@ func (r *reader) answer() {
 	}
 	failed := false
 	for i := last; i >= 0; {
-		l := &r.lives[i]
-		t := &r.tasks[l.task]
-		staged := max(l.staged, l.queued)
-		started := max(l.started, staged)
+		l := &r.Attempts[i]
+		t := &r.Tasks[l.Task]
+		staged := max(l.Staged, l.Queued)
+		started := max(l.Started, staged)
 		if failed {
-			add(i, retrying, r.outcomes.texts[l.outcome], l.queued, l.ended)
+			add(i, retrying, r.Outcomes.Texts[l.Outcome], l.Queued, l.Ended)
 		} else {
-			add(i, computing, r.kinds.texts[t.kind], started, l.ended)
-			if s := min(suspended[i], l.ended-started); s > 0 {
+			add(i, computing, r.Kinds.Texts[t.Kind], started, l.Ended)
+			if s := min(suspended[i], l.Ended-started); s > 0 {
 				o.Parts[computing] -= s
 				o.Parts[away] += s
 			}
 			add(i, starting, "", staged, started)
-			add(i, staging, "", l.queued, staged)
+			add(i, staging, "", l.Queued, staged)
 		}
 		next := r.before(i)
-		failed = next >= 0 && r.lives[next].task == l.task
-		heard := l.ready
+		failed = next >= 0 && r.Attempts[next].Task == l.Task
+		heard := l.Ready
 		if next >= 0 {
-			heard = min(max(heard, r.lives[next].heard), l.queued)
+			heard = min(max(heard, r.Attempts[next].Heard), l.Queued)
 		}
-		add(i, waiting, r.why(l.task, heard, l.queued), heard, l.queued)
-		add(next, ending, "", l.ready, heard)
+		add(i, waiting, r.why(l.Task, heard, l.Queued), heard, l.Queued)
+		add(next, ending, "", l.Ready, heard)
 		i = next
 	}
 	slices.Reverse(o.Steps)
@@ -93,23 +93,23 @@ func (r *reader) answer() {
 // before is the attempt that an attempt waited for: the try before, or that of the parent that ended last. It is -1 if
 // the attempt waited for the arrival of its workflow.
 func (r *reader) before(i int) int {
-	l := &r.lives[i]
-	t := &r.tasks[l.task]
-	if l.try > 1 {
+	l := &r.Attempts[i]
+	t := &r.Tasks[l.Task]
+	if l.Try > 1 {
 		for k := i - 1; k >= 0; k-- {
-			if r.lives[k].task == l.task {
+			if r.Attempts[k].Task == l.Task {
 				return k
 			}
 		}
 		return -1
 	}
 	next := -1
-	for _, p := range r.parents(t) {
-		if k := r.tasks[p].last; k >= 0 && k != i && (next < 0 || r.lives[k].ended > r.lives[next].ended) {
+	for _, p := range r.Parents(t) {
+		if k := r.Tasks[p].Last; k >= 0 && k != i && (next < 0 || r.Attempts[k].Ended > r.Attempts[next].Ended) {
 			next = k
 		}
 	}
-	if w := &r.out.Workflows[t.workflow]; next >= 0 && max(w.Arrived, w.Release) >= r.lives[next].ended {
+	if w := &r.Workflows[t.Workflow]; next >= 0 && max(w.Arrived, w.Release) >= r.Attempts[next].Ended {
 		return -1
 	}
 	return next
@@ -121,7 +121,7 @@ func (r *reader) bound() {
 		length int64
 		state  uint8
 	}
-	seen := make([]visit, len(r.tasks))
+	seen := make([]visit, len(r.Tasks))
 	var length func(t int) int64
 	length = func(t int) int64 {
 		v := &seen[t]
@@ -130,18 +130,18 @@ func (r *reader) bound() {
 		}
 		v.state = 1
 		best := int64(0)
-		for _, p := range r.parents(&r.tasks[t]) {
+		for _, p := range r.Parents(&r.Tasks[t]) {
 			best = max(best, length(p))
 		}
-		if last := r.tasks[t].last; last >= 0 {
-			if l := &r.lives[last]; l.started >= 0 {
-				best += l.end(r.clock) - l.started
+		if last := r.Tasks[t].Last; last >= 0 {
+			if l := &r.Attempts[last]; l.Started >= 0 {
+				best += l.End(r.Clock) - l.Started
 			}
 		}
 		v.length = best
 		return best
 	}
-	for t := range r.tasks { // parents are numbered before their children, so the recursion is shallow
+	for t := range r.Tasks { // parents are numbered before their children, so the recursion is shallow
 		r.out.Answer.Bound = max(r.out.Answer.Bound, length(t))
 	}
 }
@@ -234,12 +234,12 @@ func (r *reader) advice() string {
 // held is the percentage of the cores that tasks held, over the whole run.
 func (r *reader) held() int64 {
 	var held, there float64
-	for i := range r.lives {
-		l := &r.lives[i]
-		held += float64(l.millicores) * float64(l.end(r.clock)-l.queued)
+	for i := range r.Attempts {
+		l := &r.Attempts[i]
+		held += float64(l.Millicores) * float64(l.End(r.Clock)-l.Queued)
 	}
-	for _, n := range r.out.Nodes {
-		there += float64(n.Millicores) * float64(r.clock)
+	for _, n := range r.Nodes {
+		there += float64(n.Millicores) * float64(r.Clock)
 	}
 	return int64(100 * held / max(1, there))
 }
@@ -252,10 +252,10 @@ const usedEnough = 75
 // was not, as in simulations.
 func (r *reader) used() int64 {
 	var used, held float64
-	for i := range r.lives {
-		if l := &r.lives[i]; l.cpu >= 0 && l.started >= 0 && l.node >= 0 {
-			used += 1000 * float64(l.cpu)
-			held += float64(l.millicores) * r.out.Nodes[l.node].Speed * float64(l.end(r.clock)-l.started)
+	for i := range r.Attempts {
+		if l := &r.Attempts[i]; l.CPU >= 0 && l.Started >= 0 && l.Node >= 0 {
+			used += 1000 * float64(l.CPU)
+			held += float64(l.Millicores) * r.Nodes[l.Node].Speed * float64(l.End(r.Clock)-l.Started)
 		}
 	}
 	if held == 0 {

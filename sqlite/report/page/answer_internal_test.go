@@ -3,6 +3,8 @@ package page
 import (
 	"strings"
 	"testing"
+
+	"gantry/sqlite/report/history"
 )
 
 // More cores are advised only if programs used those that they held.
@@ -19,9 +21,9 @@ func TestMoreCoresAreAdvisedOnlyIfTheyWouldBeUsed(t *testing.T) {
 		{"starved", 2 * second, 1, "used 12 % of these"},
 		{"not measured", -1, 1, "more cores would help"},
 	} {
-		r := &reader{out: &run{}, clock: 10 * second, lives: []life{{queued: 0, started: second, ended: 9 * second,
-			millicores: 2000, cpu: c.cpu}}}
-		r.out.Nodes = []node{{Millicores: 2000, Speed: c.speed}}
+		r := &reader{out: &run{}, Run: &history.Run{Clock: 10 * second, Attempts: []history.Attempt{{Queued: 0,
+			Started: second, Ended: 9 * second, Millicores: 2000, CPU: c.cpu}},
+			Nodes: []history.Node{{Millicores: 2000, Speed: c.speed}}}}
 		r.out.Answer.Parts = map[string]int64{waiting: 5 * second}
 		r.out.Answer.Steps = []step{{What: waiting, Why: "no core is free", To: 5 * second}}
 		got := r.advice()

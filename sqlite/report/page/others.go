@@ -3,8 +3,6 @@ package page
 import (
 	"context"
 	"time"
-
-	"gantry/trace/shown"
 )
 
 // Others are simulations of a run with other policies.
@@ -63,8 +61,7 @@ func (r *reader) others(ctx context.Context, o *Options) (err error) {
 			from := c.count(int64(bar.From))
 			t.Lane, t.From = append(t.Lane, int64(bar.Lane)), append(t.From, from)
 			t.Length = append(t.Length, c.count(int64(bar.To))-from)
-			t.Kind = append(t.Kind, r.kinds.number(shown.Line(bar.Kind)))
-			t.Workflow = append(t.Workflow, int64(bar.Workflow))
+			t.Kind, t.Workflow = append(t.Kind, r.Kinds.Number(bar.Kind)), append(t.Workflow, int64(bar.Workflow))
 		}
 	}
 	return nil

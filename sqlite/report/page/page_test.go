@@ -159,7 +159,9 @@ func TestAPageIsOneFile(t *testing.T) {
 // A run under way has tasks that wait, run and were suspended, and the computed part of its page may fail.
 func TestAPageOfARunUnderWay(t *testing.T) {
 	db := openLog(t)
-	l := logtest.New(t, db, logtest.Info("now"))
+	info := logtest.Info("now")
+	info.Platform.Overlapped = true
+	l := logtest.New(t, db, info)
 	first := l.Arrive(0, "f", []string{"a", "b"}, [][]int32{nil, {0}})
 	a := l.Start(0, first, 1, 0, 5*time.Second)
 	l.Event(logtest.Second, planner.AttemptSuspended{Attempt: a})

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 
 	"github.com/klauspost/compress/gzip"
+
+	"gantry/sqlite/report/history"
 )
 
 // The data of a page is one JSON object, a payload, compressed by gzip and written as base64. web/data.js reads it.
@@ -40,9 +42,9 @@ type run struct {
 	Makespan    *int64              `json:"makespan"` // of the run; null while it is under way
 	Predicted   *predicted          `json:"predicted,omitempty"`
 	Memory      []memory            `json:"memory"`
-	Nodes       []node              `json:"nodes"`
+	Nodes       []history.Node      `json:"nodes"`
 	Kinds       []string            `json:"kinds"`
-	Workflows   []workflow          `json:"workflows"`
+	Workflows   []history.Workflow  `json:"workflows"`
 	Outcomes    []string            `json:"outcomes"`
 	Sources     []string            `json:"sources"` // of estimates
 	Imputations []string            `json:"imputations"`
@@ -88,42 +90,16 @@ type memory struct {
 	Saved  float64 `json:"saved"` // against declared
 }
 
-type node struct {
-	Name       string  `json:"name"`
-	Group      string  `json:"group,omitempty"`
-	Millicores int64   `json:"millicores"`
-	Memory     *int64  `json:"memory"` // bytes; null: unlimited
-	Disk       *int64  `json:"disk"`   // bytes a second; null: unlimited
-	Speed      float64 `json:"speed"`
-	Lanes      int     `json:"lanes"` // attempts that were there at once
-}
-
-type workflow struct {
-	Name    string `json:"name"`
-	Source  string `json:"source"`
-	Tenant  string `json:"tenant,omitempty"`
-	Class   string `json:"class"`
-	State   string `json:"state"`
-	Arrived int64  `json:"arrived"`
-	Release int64  `json:"release"`
-	Due     *int64 `json:"due"`
-	Ended   *int64 `json:"ended"`
-	Tasks   int    `json:"tasks"`
-}
-
 type taskColumns struct {
 	Workflow column `json:"workflow"`
 	Kind     column `json:"kind"`
-	State    column `json:"state"` // of states
+	State    column `json:"state"` // of history.States
 	Cores    column `json:"cores"` // needed
 	Memory   column `json:"memory"`
 	Disk     column `json:"disk"`  // kB/s
 	Limit    column `json:"limit"` // of time; 0: none
 	Imputed  column `json:"imputed"`
 }
-
-// states are those of tasks, by number.
-var states = []string{"waiting", "starting", "running", "suspended", "done", "failed", "skipped", "continued"}
 
 // Bits of column known of attempts.
 const (

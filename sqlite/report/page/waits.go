@@ -1,6 +1,9 @@
 package page
 
-import "gantry/sqlite"
+import (
+	"gantry/sqlite"
+	"gantry/sqlite/report/history"
+)
 
 // waits says how many tasks waited and why, on average over each of many short spans.
 type waits struct {
@@ -47,7 +50,7 @@ const startsBounded = "it is being started"
 
 func (r *reader) waits() error {
 	o := &r.out.Waits
-	o.Bin = max(1, float64(r.clock)/bins)
+	o.Bin = max(1, float64(r.Clock)/bins)
 	at := map[string]int{}
 	add := func(reason string, from, to int64) {
 		if reason == "" || to <= from {
@@ -66,54 +69,54 @@ func (r *reader) waits() error {
 	}
 	task, since, reason := -1, int64(0), ""
 	until := func(end int64) { add(reason, since, end) }
-	ordered := make([]int64, len(r.tasks)) // first orders
+	ordered := make([]int64, len(r.Tasks)) // first orders
 	for i := range ordered {
 		ordered[i] = -1
 	}
-	for i := range r.lives {
-		l := &r.lives[i]
-		if ordered[l.task] < 0 {
-			ordered[l.task] = l.queued
+	for i := range r.Attempts {
+		l := &r.Attempts[i]
+		if ordered[l.Task] < 0 {
+			ordered[l.Task] = l.Queued
 		}
-		if l.started >= 0 {
-			add(startsBounded, max(l.queued, l.staged), l.started)
+		if l.Started >= 0 {
+			add(startsBounded, max(l.Queued, l.Staged), l.Started)
 		}
 	}
 	first := func(t int) int64 {
 		if t < len(ordered) && ordered[t] >= since {
 			return ordered[t]
 		}
-		return r.clock
+		return r.Clock
 	}
-	reasons, w := newList(), &r.out.Wait
-	err := r.each(func(scan sqlite.Scan) error {
-		var t int
-		var from, node, planned int64
-		var why, dim string
-		if err := scan(&t, &from, &why, &dim, &node, &planned); err != nil {
-			return err
-		}
-		if t = r.taskAt.of(t); t < 0 {
+	reasons, w := history.NewList(), &r.out.Wait
+	err := sqlite.EachRow(r.ctx, r.log, func(x *struct {
+		Task        int
+		Since       int64
+		Reason, Dim string
+		Node, Until int64
+	}) error {
+		t := r.Task(x.Task)
+		if t < 0 {
 			return nil // which the page does not show
 		}
-		w.Task, w.Since = append(w.Task, int64(t)), append(w.Since, from)
-		w.Reason, w.Node = append(w.Reason, reasons.number(why+" "+dim)), append(w.Node, node)
-		w.Until = append(w.Until, max(0, planned-from))
+		w.Task, w.Since = append(w.Task, int64(t)), append(w.Since, x.Since)
+		w.Reason, w.Node = append(w.Reason, reasons.Number(x.Reason+" "+x.Dim)), append(w.Node, x.Node)
+		w.Until = append(w.Until, max(0, x.Until-x.Since))
 		switch {
 		case task < 0:
 		case t == task:
-			until(min(from, first(task)))
+			until(min(x.Since, first(task)))
 		default:
 			until(first(task))
 		}
-		task, since, reason = t, from, reasonText(why, dim)
+		task, since, reason = t, x.Since, reasonText(x.Reason, x.Dim)
 		return nil
 	}, `SELECT task, since_ns, reason, coalesce(dim, ''), coalesce(node, -1), coalesce(until_ns, 0) FROM waits
-		WHERE run = ? ORDER BY task, since_ns, seq`, r.id)
+		WHERE run = ? ORDER BY task, since_ns, seq`, r.ID)
 	if task >= 0 {
 		until(first(task))
 	}
-	r.out.Reasons = reasons.texts
+	r.out.Reasons = reasons.Texts
 	for _, row := range o.Tasks {
 		for i := range row {
 			row[i] = float64(int(row[i]*100+0.5)) / 100
