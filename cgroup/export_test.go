@@ -9,3 +9,9 @@ func (w *Watcher) LoseInotify() {
 	unix.Close(w.inotify)
 	w.inotify = -1
 }
+
+// Last returns the latest reading of a group that is watched.
+func (w *Watcher) Last(key int64) (c Counters) {
+	w.of(key, func(e *watch) { c = e.got })
+	return c
+}

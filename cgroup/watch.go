@@ -4,12 +4,14 @@ package cgroup
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -122,6 +124,9 @@ const slack = 10 * time.Millisecond
 // Watch follows a container's group, which Docker has made already or is about to make; its parent must be there. At
 // the end it reads the wanted counters: the fewer, the surer.
 func (w *Watcher) Watch(key int64, group string, want Set) error {
+	if w == nil {
+		return nil
+	}
 	e := &watch{key: key, group: group, want: want, dir: w.tree.watched(group), wd: -1, pidfd: -1, last: -1,
 		ends: make(chan struct{}, 1)}
 	w.mu.Lock()
@@ -152,28 +157,36 @@ func (w *Watcher) Watch(key int64, group string, want Set) error {
 	return nil
 }
 
-// Final ends the watch and returns the last reading of the group.
-func (w *Watcher) Final(key int64) Final {
+// of calls f with a watch, if there is one. A nil Watcher watches nothing.
+func (w *Watcher) of(key int64, f func(e *watch)) {
+	if w == nil {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	e := w.keys[key]
-	if e == nil {
-		return Final{}
+	if e := w.keys[key]; e != nil {
+		f(e)
 	}
-	if e.exact == 0 { // the thread has not come to it yet, or the group's end was missed
-		if e.files == nil { // nor to its beginning
-			e.files = w.tree.files(e.group)
+}
+
+// Final ends the watch and returns the last reading of the group.
+func (w *Watcher) Final(key int64) (f Final) {
+	w.of(key, func(e *watch) {
+		if e.exact == 0 { // the thread has not come to it yet, or the group's end was missed
+			if e.files == nil { // nor to its beginning
+				e.files = w.tree.files(e.group)
+			}
+			if live, there := w.procs(e); live < 0 && there {
+				w.end(e, e.want)
+			} else if live >= 0 { // its first process has ended, and the kernel ends this one, too
+				unix.Close(live)
+				w.end(e, e.want&OOM)
+			}
 		}
-		if live, there := w.procs(e); live < 0 && there {
-			w.end(e, e.want)
-		} else if live >= 0 { // its first process has ended, and the kernel ends this one, too
-			unix.Close(live)
-			w.end(e, e.want&OOM)
-		}
-	}
-	f := Final{Counters: e.got, Limits: e.limits, Exact: e.exact, Ended: e.over}
-	f.Status, f.Told = e.status()
-	w.forget(e)
+		f = Final{Counters: e.got, Limits: e.limits, Exact: e.exact, Ended: e.over}
+		f.Status, f.Told = e.status()
+		w.forget(e)
+	})
 	return f
 }
 
@@ -191,61 +204,47 @@ func (e *watch) status() (s unix.WaitStatus, told bool) {
 
 // Ends returns a channel that hears each time the last process of a group that is watched is seen to end; nil of a
 // group that is not. It may be early, while runc changes its own process.
-func (w *Watcher) Ends(key int64) <-chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if e := w.keys[key]; e != nil {
-		return e.ends
-	}
-	return nil
+func (w *Watcher) Ends(key int64) (ends <-chan struct{}) {
+	w.of(key, func(e *watch) { ends = e.ends })
+	return ends
 }
 
 // Status is how the last process of a group that is watched ended; see Final.
 func (w *Watcher) Status(key int64) (s unix.WaitStatus, told bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if e := w.keys[key]; e != nil && !e.over.IsZero() {
-		return e.status()
-	}
-	return 0, false
+	w.of(key, func(e *watch) {
+		if !e.over.IsZero() {
+			s, told = e.status()
+		}
+	})
+	return s, told
 }
 
 // Rename gives a watch another key, and samples its group as one that begins now.
 func (w *Watcher) Rename(key, to int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	e := w.keys[key]
-	if e == nil || w.keys[to] != nil {
-		return
-	}
-	delete(w.keys, key)
-	w.keys[to], e.key = e, to
-	if e.pidfd >= 0 {
-		e.every, e.next = w.first, time.Now().Add(w.first)
-		w.nudge()
-	}
-}
-
-// Last returns the latest reading of a group that is watched.
-func (w *Watcher) Last(key int64) Counters {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if e := w.keys[key]; e != nil {
-		return e.got
-	}
-	return Counters{}
+	w.of(key, func(e *watch) {
+		if w.keys[to] != nil {
+			return
+		}
+		delete(w.keys, key)
+		w.keys[to], e.key = e, to
+		if e.pidfd >= 0 {
+			e.every, e.next = w.first, time.Now().Add(w.first)
+			w.nudge()
+		}
+	})
 }
 
 // Over reports whether the last process of a group that is watched was seen to end.
-func (w *Watcher) Over(key int64) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	e := w.keys[key]
-	return e != nil && !e.over.IsZero()
+func (w *Watcher) Over(key int64) (over bool) {
+	w.of(key, func(e *watch) { over = !e.over.IsZero() })
+	return over
 }
 
 // Close stops the watcher.
 func (w *Watcher) Close() {
+	if w == nil {
+		return
+	}
 	w.mu.Lock()
 	w.closed = true
 	w.mu.Unlock()
@@ -394,17 +393,10 @@ func (w *Watcher) unwatch(e *watch) {
 	if e.wd < 0 {
 		return
 	}
-	rest := w.wds[e.wd][:0]
-	for _, o := range w.wds[e.wd] {
-		if o != e {
-			rest = append(rest, o)
-		}
-	}
-	if len(rest) == 0 {
+	w.wds[e.wd] = slices.DeleteFunc(w.wds[e.wd], func(o *watch) bool { return o == e })
+	if len(w.wds[e.wd]) == 0 {
 		delete(w.wds, e.wd)
 		unix.InotifyRmWatch(w.inotify, uint32(e.wd))
-	} else {
-		w.wds[e.wd] = rest
 	}
 	e.wd = -1
 }
@@ -560,21 +552,14 @@ func (w *Watcher) timers(now time.Time) []Sample {
 // readLimits reads back the limits of the group. Early on runc may not have set all of them, and at the end some may be
 // gone.
 func (w *Watcher) readLimits(e *watch) {
-	l := e.files.limits(w.device)
-	for _, f := range []struct{ to, from *int64 }{{&e.limits.Memory, &l.Memory}, {&e.limits.MemorySwap, &l.MemorySwap},
-		{&e.limits.PIDs, &l.PIDs},
-		{&e.limits.ReadBps, &l.ReadBps}, {&e.limits.WriteBps, &l.WriteBps}, {&e.limits.ReadIOPS, &l.ReadIOPS},
-		{&e.limits.WriteIOPS, &l.WriteIOPS}} {
-		if *f.from != 0 {
-			*f.to = *f.from
-		}
+	is, was := e.files.limits(w.device), e.limits
+	if is.CPUPeriod == 0 { // the two belong together
+		is.CPUQuota = 0
 	}
-	if l.CPUQuota > 0 && l.CPUPeriod > 0 {
-		e.limits.CPUQuota, e.limits.CPUPeriod = l.CPUQuota, l.CPUPeriod
-	}
-	if l.Device != (Device{}) {
-		e.limits.Device = l.Device
-	}
+	e.limits = Limits{cmp.Or(is.CPUQuota, was.CPUQuota), cmp.Or(is.CPUPeriod, was.CPUPeriod),
+		cmp.Or(is.Memory, was.Memory), cmp.Or(is.MemorySwap, was.MemorySwap), cmp.Or(is.PIDs, was.PIDs),
+		cmp.Or(is.ReadBps, was.ReadBps), cmp.Or(is.WriteBps, was.WriteBps), cmp.Or(is.ReadIOPS, was.ReadIOPS),
+		cmp.Or(is.WriteIOPS, was.WriteIOPS), cmp.Or(is.Device, was.Device)}
 }
 
 func (w *Watcher) forget(e *watch) {

@@ -83,8 +83,7 @@ func (r *Runtime) Prepare(_ context.Context, soon []executor.Preparation) error 
 		}
 		r.ahead.list[key] = a
 		r.removing++
-		r.work.Add(1)
-		go a.getReady(after)
+		r.work.Go(func() { a.getReady(after) })
 	}
 	return nil
 }
@@ -132,7 +131,6 @@ func (a *attempt) useTicket(ticket string) {
 // getReady starts the container once the parents have begun, and continues as the attempt that is ordered, if one is.
 func (a *attempt) getReady(after []*attempt) {
 	r := a.r
-	defer r.work.Done()
 	defer a.abandon()
 	failed := a.prepare(after)
 	var l executor.Launch
@@ -177,14 +175,10 @@ func (a *attempt) getReady(after []*attempt) {
 		return
 	}
 	if e, ok := r.engine.(Renamer); ok && usable {
-		r.work.Add(1)
-		go a.rename(e)
+		r.work.Go(func() { a.rename(e) })
 	}
 	a.follow()
 }
-
-// headStart is for how long a program that has been released has the processors before the next container is prepared.
-const headStart = 5 * time.Millisecond
 
 // prepare does the part of a start that needs no order, once the programs of the attempts before it have begun.
 func (a *attempt) prepare(after []*attempt) error {
@@ -194,14 +188,6 @@ func (a *attempt) prepare(after []*attempt) error {
 		case <-before.runs:
 		case <-a.staging.Done():
 			return a.staging.Err()
-		}
-		if left := headStart - time.Since(before.began); left > 0 {
-			select {
-			case <-time.After(left):
-			case <-before.done:
-			case <-a.staging.Done():
-				return a.staging.Err()
-			}
 		}
 	}
 	from := time.Now()
@@ -300,7 +286,6 @@ const renameAfter = 2 * time.Second
 
 // rename gives the container the name that those of attempts have. Nothing of gantry depends on it.
 func (a *attempt) rename(e Renamer) {
-	defer a.r.work.Done()
 	wait := time.NewTimer(renameAfter)
 	defer wait.Stop()
 	select {

@@ -130,7 +130,6 @@ func (a *place) String() string {
 
 // run takes the attempt from its files to its end.
 func (a *attempt) run() {
-	defer a.r.work.Done()
 	defer a.abandon()
 	if err := a.start(); err != nil && !a.beganAnyway() {
 		a.notStarted(err)
@@ -330,16 +329,13 @@ func (a *attempt) running(since time.Time, lives bool) {
 	}
 	if a.diskLimit() > 0 && !r.watchingDisk && !r.closing {
 		r.watchingDisk = true
-		r.work.Add(1)
-		go r.watchDisk()
+		r.work.Go(r.watchDisk)
 	}
 	if a.why != 0 && !r.closing { // killed while it started
-		r.work.Add(1)
-		go a.stop(a.grace)
+		r.work.Go(func() { a.stop(a.grace) })
 	}
 	if a.wantPaused != a.paused && !r.closing {
-		r.work.Add(1)
-		go a.pause()
+		a.wantPause(a.wantPaused)
 	}
 }
 
@@ -525,13 +521,11 @@ func (r *Runtime) kill(a *attempt, why planner.Outcome, grace time.Duration) {
 		a.abandon()
 		return
 	}
-	r.work.Add(1)
-	go a.stop(grace)
+	r.work.Go(func() { a.stop(grace) })
 }
 
 // stop signals the program: SIGTERM, and SIGKILL after the grace time.
 func (a *attempt) stop(grace time.Duration) {
-	defer a.r.work.Done()
 	a.r.mu.Lock()
 	a.wantPaused = false // a frozen program cannot take a signal
 	a.r.mu.Unlock()

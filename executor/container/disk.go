@@ -14,7 +14,6 @@ const diskEvery = 250 * time.Millisecond
 
 // watchDisk kills attempts whose work directory has grown beyond the limit.
 func (r *Runtime) watchDisk() {
-	defer r.work.Done()
 	wait := diskEvery
 	for stage.Sleep(r.ctx, wait) == nil {
 		begun := time.Now()

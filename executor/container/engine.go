@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gantry/cgroup"
 	"gantry/executor/container/evidence"
 	"gantry/executor/container/gpu"
@@ -168,28 +166,6 @@ type Far interface {
 	// context ends, or with an error when no node will come back.
 	Follow(ctx context.Context, changed func(node int, up bool)) error
 }
-
-// watcher reads control groups, as cgroup.Watcher does.
-type watcher interface {
-	Watch(key int64, group string, want cgroup.Set) error
-	Final(key int64) cgroup.Final
-	Ends(key int64) <-chan struct{}
-	Status(key int64) (s unix.WaitStatus, told bool)
-	Rename(key, to int64)
-	Over(key int64) bool
-	Close()
-}
-
-// blind is the watcher of containers on other hosts.
-type blind struct{}
-
-func (blind) Watch(int64, string, cgroup.Set) error       { return nil }
-func (blind) Final(int64) cgroup.Final                    { return cgroup.Final{} }
-func (blind) Ends(int64) <-chan struct{}                  { return nil }
-func (blind) Status(int64) (s unix.WaitStatus, told bool) { return 0, false }
-func (blind) Rename(int64, int64)                         {}
-func (blind) Over(int64) bool                             { return false }
-func (blind) Close()                                      {}
 
 var (
 	// ErrUnusable says that this host or its engine cannot run containers as asked; the message names the remedy.

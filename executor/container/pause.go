@@ -83,10 +83,11 @@ func (a *attempt) limitTime(since time.Time) {
 	}
 }
 
-// pause makes the container as frozen as is wanted.
-func (a *attempt) pause() {
-	defer a.r.work.Done()
-	a.applyPause(true)
+// wantPause makes the container frozen or not, as soon as its program runs. r.mu is held.
+func (a *attempt) wantPause(want bool) {
+	if a.wantPaused = want; a.phase == running {
+		a.r.work.Go(func() { a.applyPause(true) })
+	}
 }
 
 // applyPause freezes or thaws the container until it is as wanted; announce informs the engine's loop.

@@ -84,9 +84,8 @@ func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 			continue
 		}
 		a.adopted, a.wantPaused, a.lose = true, l.Suspended, l.Leaving == planner.Requeue
-		r.work.Add(1)
+		r.work.Go(a.adopt)
 		r.mu.Unlock()
-		go a.adopt()
 	}
 	return nil
 }
@@ -197,7 +196,6 @@ var errNeverBegan = errors.New("the engine was stopped while it started the cont
 // adopt continues with a container that a former gantry started, or judges the end of one.
 func (a *attempt) adopt() {
 	r := a.r
-	defer r.work.Done()
 	defer a.abandon()
 	why, _, err := a.ctl.Asked()
 	if err != nil {

@@ -43,7 +43,6 @@ func (r *Runtime) throwAway(g garbage) {
 
 // remover removes the trash. Few removers run: removals compete with starts for the engine.
 func (r *Runtime) remover() {
-	defer r.work.Done()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for {

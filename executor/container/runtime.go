@@ -168,11 +168,11 @@ type Runtime struct {
 	engine  Engine
 	host    Host
 	tree    *cgroup.Tree
-	watcher watcher
-	far     Far           // the engine, if its containers are on other hosts; else nil
-	device  cgroup.Device // of the run directory; zero if it has none
-	group   string        // of the run; "" if gantry may not make control groups
-	groups  []string      // of the nodes
+	watcher *cgroup.Watcher // nil with far
+	far     Far             // the engine, if its containers are on other hosts; else nil
+	device  cgroup.Device   // of the run directory; zero if it has none
+	group   string          // of the run; "" if gantry may not make control groups
+	groups  []string        // of the nodes
 	// ungrouped says why it may not
 	ungrouped error
 	files     *stage.Area
@@ -244,17 +244,14 @@ func newRuntime(ctx context.Context, engine Engine, cfg Config) (*Runtime, error
 	}
 	if err := r.prepare(ctx); err != nil {
 		_ = r.removeSecrets()
-		if r.watcher != nil {
-			r.watcher.Close()
-		}
+		r.watcher.Close()
 		return nil, err
 	}
 	// Not ctx: an attempt continues when the call that began it has ended.
 	r.ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	r.meter = gpu.NewMeter(r.ctx)
 	for range 2 {
-		r.work.Add(1)
-		go r.remover()
+		r.work.Go(r.remover)
 	}
 	if r.far != nil {
 		r.work.Go(r.followNodes)
@@ -300,7 +297,7 @@ func (r *Runtime) prepare(ctx context.Context) error {
 		return fmt.Errorf("run directory: %w", err)
 	}
 	if r.far != nil {
-		r.tree, r.watcher = &cgroup.Tree{}, blind{}
+		r.tree = &cgroup.Tree{}
 		return nil
 	}
 	if r.tree, err = cgroup.Open(cmp.Or(r.cfg.CgroupRoot, r.host.Groups, cgroup.Root), r.host.Systemd); err != nil {
@@ -492,54 +489,41 @@ func (r *Runtime) Start(_ context.Context, l executor.Launch) error {
 	}
 	a := newAttempt(r, l)
 	r.attempts[l.Attempt] = a
-	r.work.Add(1)
-	go a.run()
+	r.work.Go(a.run)
+	return nil
+}
+
+// order calls f with an attempt, if there is one and the runtime is open. r.mu is held then.
+func (r *Runtime) order(id planner.AttemptID, f func(a *attempt)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.attempts[id]; a != nil && !r.closing {
+		f(a)
+	}
 	return nil
 }
 
 // Suspend freezes an attempt, as soon as its program runs.
 func (r *Runtime) Suspend(_ context.Context, id planner.AttemptID) error {
-	r.wantPaused(id, true)
-	return nil
+	return r.order(id, func(a *attempt) { a.wantPause(true) })
 }
 
 // Resume thaws it.
 func (r *Runtime) Resume(_ context.Context, id planner.AttemptID) error {
-	r.wantPaused(id, false)
-	return nil
-}
-
-func (r *Runtime) wantPaused(id planner.AttemptID, want bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if a := r.attempts[id]; a != nil && !r.closing {
-		a.wantPaused = want
-		if a.phase == running {
-			r.work.Add(1)
-			go a.pause()
-		}
-	}
+	return r.order(id, func(a *attempt) { a.wantPause(false) })
 }
 
 // Kill ends an attempt; one whose program has not started yet never starts it.
 func (r *Runtime) Kill(_ context.Context, id planner.AttemptID, why planner.Outcome, grace time.Duration) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if a := r.attempts[id]; a != nil && !r.closing {
+	return r.order(id, func(a *attempt) {
 		a.lose = a.why == 0
 		r.kill(a, why, grace)
-	}
-	return nil
+	})
 }
 
 // Checkpoint has an attempt leave its progress and end.
 func (r *Runtime) Checkpoint(_ context.Context, id planner.AttemptID, grace time.Duration) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if a := r.attempts[id]; a != nil && !r.closing {
-		r.kill(a, planner.Preempted, grace)
-	}
-	return nil
+	return r.order(id, func(a *attempt) { r.kill(a, planner.Preempted, grace) })
 }
 
 // Forget removes the container and the control group of an attempt that has ended, soon.

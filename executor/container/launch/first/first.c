@@ -17,7 +17,6 @@
 #include <sys/signalfd.h>
 #include <sys/statfs.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -58,26 +57,6 @@ static long long now(void)
 	clock_gettime(CLOCK_REALTIME, &t);
 	return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
-
-// slices asks the kernel for turns on a processor of that length, in nanoseconds, or of the usual one, if 0. Short turns
-// come sooner: a launcher needs little time, and the next program waits for it. Before Linux 6.12 all are of one length.
-static void slices(unsigned long long length)
-{
-	struct {
-		unsigned size, policy;
-		unsigned long long flags;
-		int nice;
-		unsigned priority;
-		unsigned long long runtime, deadline, period;
-	} a;
-	if (syscall(SYS_sched_getattr, 0, &a, sizeof a, 0) || a.priority)
-		return;
-	a.runtime = length;
-	if (syscall(SYS_sched_setattr, 0, &a, 0))
-		return; // its turns come later, then
-}
-
-static const unsigned long long shortest = 100000;
 
 // The control directory, and in it the launcher's account.
 static int control = -1, account = -1;
@@ -526,7 +505,6 @@ static int begin(char **args, long long most, int signals, const sigset_t *befor
 		for (int i = 0; i < 2; i++)
 			if (files[i] != i + 1 && dup2(files[i], i + 1) < 0)
 				refused = errno;
-		slices(0);
 		if (!refused && !sigprocmask(SIG_SETMASK, before, NULL))
 			execve(program, args + 3, env);
 		refused = refused ? refused : errno;
@@ -559,7 +537,6 @@ static int launch(int n, char **args, char **env)
 		say("usage: gantry-task launch CONTROL UID:GID[:GROUPS] BOUND STDIN STDOUT STDERR PROGRAM [ARGUMENT...]\n");
 		return REDIRECT;
 	}
-	slices(shortest);
 	fcntl(3, F_SETFD, FD_CLOEXEC); // the network of the container lasts as long as this process holds it, if it has one
 	// Before all else: the first process of a container does not hear of others. Blocked ones wait.
 	static const int passed[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM, SIGCONT, SIGWINCH, SIGCHLD};
