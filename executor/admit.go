@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -216,17 +217,8 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 // admit numbers a workflow, or the tasks that are added to g.
 func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission, error) {
 	w := sub.Workflow
-	a.prepare()
-	for i := range w.Tasks {
-		if err := a.startable(sub, &w.Tasks[i]); err != nil {
-			return nil, err
-		}
-	}
-	order, err := topological(w)
+	order, err := a.sound(sub)
 	if err != nil {
-		return nil, fmt.Errorf("workflow %s: %w", sub.Name, err)
-	}
-	if err := cmp.Or(a.apart(sub), a.scalable(sub)); err != nil {
 		return nil, err
 	}
 	if err := a.located(sub, g); err != nil {
@@ -252,11 +244,6 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 	arrived.Tasks = make([]planner.Task, len(w.Tasks))
 	adm.Tasks = make([]*TaskSpec, len(w.Tasks))
 	specs := make([]TaskSpec, len(w.Tasks))
-	links := 0
-	for i := range w.Tasks {
-		links += len(w.Tasks[i].Parents) + len(w.Tasks[i].Children)
-	}
-	edges := make([]planner.TaskID, 0, links+len(order))
 	preempt := cmp.Or(sub.Preempt, &a.Preempt)
 	for i := range w.Tasks {
 		need, err := a.task(sub, adm, i, &specs[i])
@@ -276,7 +263,7 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 		if t.Tokens, err = a.tokens(sub, &w.Tasks[i]); err != nil {
 			return nil, err
 		}
-		t.Parents, t.Children = a.parentsOf(&edges, sub, g, i), a.taskIDs(&edges, w.Tasks[i].Children)
+		t.Parents, t.Children = a.parentsOf(sub, g, i), a.taskIDs(w.Tasks[i].Children)
 		t.Inputs, t.Outputs = fileIDs(specs[i].Inputs), fileIDs(specs[i].Outputs)
 		t.Retries, t.Tail = int32(w.Tasks[i].Retries), w.Tasks[i].Tail
 		t.Restartable = preempt.Restart && !specs[i].Once(planner.Preempted)
@@ -301,7 +288,7 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 			specs[i].Run, specs[i].RunOn = a.Truth(arrived.Tasks[i].ID, specs[i].Run, specs[i].RunOn)
 		}
 	}
-	arrived.Workflow.Tasks = a.taskIDs(&edges, order)
+	arrived.Workflow.Tasks = a.taskIDs(order)
 	if g == nil {
 		if _, ok := a.tenants[sub.Tenant]; !ok {
 			a.tenantIs(sub.Tenant, planner.TenantID(len(a.tenants)))
@@ -496,10 +483,7 @@ const HostImage = "host"
 
 // runs reports whether a task has a program to run, and the image it runs in.
 func (a *Admitter) runs(t *trace.Task) (image string, ok bool) {
-	image = t.Image
-	if image == "" {
-		image = a.Image
-	}
+	image = cmp.Or(t.Image, a.Image)
 	return image, len(t.Command) > 0 && image != "" && !a.Emulate
 }
 
@@ -669,18 +653,28 @@ func realSize(sub *Submission, file int, external string) (size int64, ok bool) 
 	return st.Size(), true
 }
 
+// sound refuses a workflow that runs on no platform, and returns its tasks, parents first.
+func (a *Admitter) sound(sub *Submission) (order []int32, err error) {
+	a.prepare()
+	for i := range sub.Workflow.Tasks {
+		if err := a.startable(sub, &sub.Workflow.Tasks[i]); err != nil {
+			return nil, err
+		}
+	}
+	if order, err = topological(sub.Workflow); err != nil {
+		return nil, fmt.Errorf("workflow %s: %w", sub.Name, err)
+	}
+	return order, cmp.Or(a.apart(sub), a.scalable(sub))
+}
+
 // Check reports whether a submission can be admitted, and changes nothing.
 func (a *Admitter) Check(sub *Submission) error {
-	a.prepare()
 	w := sub.Workflow
 	if len(w.Obstacles) > 0 && a.SafeNames && !a.Emulate {
 		return fmt.Errorf("workflow %s cannot be run:\n  %s\n--emulate runs stand-ins for all tasks", sub.Name,
 			strings.Join(w.Obstacles, "\n  "))
 	}
-	if _, err := topological(w); err != nil {
-		return fmt.Errorf("workflow %s: %w", sub.Name, err)
-	}
-	if err := cmp.Or(a.apart(sub), a.scalable(sub)); err != nil {
+	if _, err := a.sound(sub); err != nil {
 		return err
 	}
 	for i := range w.Files {
@@ -689,9 +683,6 @@ func (a *Admitter) Check(sub *Submission) error {
 		}
 	}
 	for i := range w.Tasks {
-		if err := a.startable(sub, &w.Tasks[i]); err != nil {
-			return err
-		}
 		if _, _, err := a.need(sub, &w.Tasks[i]); err != nil {
 			return err
 		}
@@ -955,13 +946,7 @@ func (a *Admitter) most(d unit.Dim, need unit.Vector) (most int64) {
 	return most
 }
 
-func (a *Admitter) mostCores() int64 {
-	var most int64
-	for i := range a.Platform.Nodes {
-		most = max(most, a.Platform.Nodes[i].Capacity[unit.CPU])
-	}
-	return most
-}
+func (a *Admitter) mostCores() int64 { return a.most(unit.CPU, unit.Vector{}) }
 
 func (a *Admitter) kind(name string, adm *Admission) planner.KindID {
 	id, ok := a.kinds[name]
@@ -982,16 +967,16 @@ func (a *Admitter) name(kind string) planner.KindID {
 	return id
 }
 
-// taskIDs numbers tasks, in memory that all lists of a workflow share.
-func (a *Admitter) taskIDs(memory *[]planner.TaskID, at []int32) []planner.TaskID {
+// taskIDs numbers tasks.
+func (a *Admitter) taskIDs(at []int32) []planner.TaskID {
 	if len(at) == 0 {
 		return nil
 	}
-	begin := len(*memory)
-	for _, p := range at {
-		*memory = append(*memory, a.tasks+planner.TaskID(p))
+	out := make([]planner.TaskID, len(at))
+	for i, p := range at {
+		out[i] = a.tasks + planner.TaskID(p)
 	}
-	return (*memory)[begin:len(*memory):len(*memory)]
+	return out
 }
 
 func fileIDs(files []*FileSpec) []planner.FileID {
@@ -1093,13 +1078,7 @@ func HostName(run, dir string) string {
 	if whole, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = whole
 	}
-	return fmt.Sprintf("%s-%06x", run, hash(dir)&0xffffff)
-}
-
-func hash(s string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := 0; i < len(s); i++ {
-		h = (h ^ uint64(s[i])) * 1099511628211
-	}
-	return h
+	hash := fnv.New64a()
+	hash.Write([]byte(dir))
+	return fmt.Sprintf("%s-%06x", run, hash.Sum64()&0xffffff)
 }

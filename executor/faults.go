@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -74,12 +75,7 @@ func SlowNodes(spec *scenario.Faults, from uint64, p *planner.Platform) *planner
 		order[n] = n
 	}
 	drawn := func(n int) uint64 { return seed.Mix(from ^ seed.Repetition(0, n+1)) }
-	slices.SortFunc(order, func(a, b int) int {
-		if drawn(a) < drawn(b) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(drawn(a), drawn(b)) })
 	for _, n := range order[:int(math.Round(spec.SlowShare*float64(len(order))))] {
 		slow.Nodes[n].Speed *= spec.SlowSpeed
 	}

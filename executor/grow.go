@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -210,12 +209,12 @@ func (a *Admitter) grow(sub *Submission, g *grown, at planner.Time) (*Admission,
 }
 
 // parentsOf numbers the parents of task i of a submission, ascending.
-func (a *Admitter) parentsOf(memory *[]planner.TaskID, sub *Submission, g *grown, i int) []planner.TaskID {
-	own := a.taskIDs(memory, sub.Workflow.Tasks[i].Parents)
+func (a *Admitter) parentsOf(sub *Submission, g *grown, i int) []planner.TaskID {
+	own := a.taskIDs(sub.Workflow.Tasks[i].Parents)
 	if g == nil {
 		return own
 	}
 	all := append(g.parents(sub, i), own...)
-	slices.SortFunc(all, func(a, b planner.TaskID) int { return cmp.Compare(a, b) })
+	slices.Sort(all)
 	return slices.Compact(all)
 }

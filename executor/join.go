@@ -170,18 +170,15 @@ func (e *Engine) find(sub *Submission) {
 		return
 	}
 	sources := append(sub.Sources[:0:0], sub.Sources...)
+	var of []int64
+	for _, d := range sub.Joins.After {
+		of = append(of, d.ID)
+	}
+	of = append(of, sub.Joins.Of...)
 	for i := range sub.Workflow.Files {
 		f := &sub.Workflow.Files[i]
-		if f.Producer >= 0 || sources[i].Path != "" {
-			continue
-		}
-		for _, d := range sub.Joins.After {
-			if r := e.refs[d.ID]; r.Name != "" && sources[i].Path == "" {
-				sources[i] = e.Results(r.Name, path.Clean(f.Name))
-			}
-		}
-		for _, id := range sub.Joins.Of {
-			if r := e.refs[id]; r.Name != "" && sources[i].Path == "" {
+		for _, id := range of {
+			if r := e.refs[id]; f.Producer < 0 && r.Name != "" && sources[i].Path == "" {
 				sources[i] = e.Results(r.Name, path.Clean(f.Name))
 			}
 		}

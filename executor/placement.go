@@ -50,27 +50,18 @@ func (p *Placement) draw(r *rand.Rand, platform *planner.Platform) []planner.Nod
 	out := make([]planner.NodeID, 0, n)
 	inGroup := make([]int, len(platform.Groups))
 	choose := func(ok func(planner.GroupID) bool) bool {
-		free := func(i int) bool { return ok(nodes[i].Group) && !slices.Contains(out, planner.NodeID(i)) }
-		candidates := 0
+		var free []planner.NodeID
 		for i := range nodes {
-			if free(i) {
-				candidates++
+			if n := planner.NodeID(i); ok(nodes[i].Group) && !slices.Contains(out, n) {
+				free = append(free, n)
 			}
 		}
-		if candidates == 0 {
+		if len(free) == 0 {
 			return false
 		}
-		k := r.IntN(candidates)
-		for i := range nodes {
-			if free(i) {
-				if k == 0 {
-					out = append(out, planner.NodeID(i))
-					inGroup[nodes[i].Group]++
-					break
-				}
-				k--
-			}
-		}
+		n := free[r.IntN(len(free))]
+		out = append(out, n)
+		inGroup[nodes[n].Group]++
 		return true
 	}
 	anywhere := func(planner.GroupID) bool { return true }

@@ -103,11 +103,6 @@ func (a *Admitter) tokens(sub *Submission, t *trace.Task) (out planner.Tokens, e
 	return out, nil
 }
 
-// NeedsTokens reports whether a task needs tokens by rules, or as its trace says.
-func NeedsTokens(rules []string, t *trace.Task) bool {
-	return NeededTokens(rules, t) != ""
-}
-
 // NeededTokens are those needs, as a trace writes them.
 func NeededTokens(rules []string, t *trace.Task) string {
 	text := t.Tokens

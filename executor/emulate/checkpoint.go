@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 )
 
 // CheckpointFile is where the emulator leaves its checkpoint, in its working directory. It comes there by rename, after
@@ -67,19 +68,9 @@ func (c *Checkpoint) Write(w io.Writer, size int64) error {
 	if _, err := w.Write(line); err != nil {
 		return err
 	}
-	x, block := uint64(88172645463325252), make([]byte, 64<<10)
-	for left := size - int64(len(line)); left > 0; left -= int64(len(block)) {
-		for i := range block { // xorshift64: bytes that do not compress
-			x ^= x << 13
-			x ^= x >> 7
-			x ^= x << 17
-			block[i] = byte(x)
-		}
-		if _, err := w.Write(block[:min(left, int64(len(block)))]); err != nil {
-			return err
-		}
-	}
-	return nil
+	noise := rand.NewChaCha8([32]byte{}) // which does not compress
+	_, err = io.CopyN(w, noise, max(0, size-int64(len(line))))
+	return err
 }
 
 // ReadCheckpoint reads and validates a checkpoint file of a task with work s.

@@ -263,12 +263,7 @@ func (q *inOrder) Next(c *planner.Cycle) (planner.TaskID, bool) {
 }
 
 func (q *inOrder) misfit(need unit.Vector) bool {
-	for _, m := range q.misfits {
-		if m.Fits(need) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(q.misfits, func(m unit.Vector) bool { return m.Fits(need) })
 }
 
 // Take implements planner.Queue.

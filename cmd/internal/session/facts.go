@@ -68,7 +68,7 @@ func (f *Facts) Workflow(set *Settings, w *trace.Workflow) {
 		f.Bare = f.Bare || runs && t.Image == ""
 		runs = runs && cmp.Or(t.Image, set.Image) != ""
 		f.Shells = f.Shells || runs && t.Shell
-		f.Tokens = f.Tokens || executor.NeedsTokens(set.Needs, t)
+		f.Tokens = f.Tokens || executor.NeededTokens(set.Needs, t) != ""
 		f.GPUs = f.GPUs || executor.GPUs(set.GPUs, t) > 0
 		f.Networked = f.Networked || runs && executor.Networked(set.Networks, t)
 		f.Programs, f.Emulated = f.Programs || runs, f.Emulated || !runs
