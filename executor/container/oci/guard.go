@@ -49,27 +49,14 @@ func guardMounts(dir string, s *container.Spec) (undo func(), err error) {
 			return nil, fmt.Errorf("mount %s: %w", m.Source, err)
 		}
 		made = append(made, at)
-		if err := readOnlyMount(at); err != nil {
+		// with those below it
+		if err := unix.MountSetattr(unix.AT_FDCWD, at, unix.AT_RECURSIVE, &unix.MountAttr{
+			Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
 			undo()
 			return nil, fmt.Errorf("mount %s read-only: %w", m.Source, err)
 		}
 	}
 	return undo, nil
-}
-
-// readOnlyMount makes a mount read-only, with those below it where the kernel can do that (Linux 5.12).
-func readOnlyMount(at string) error {
-	err := unix.MountSetattr(unix.AT_FDCWD, at, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
-	if err != unix.ENOSYS {
-		return err
-	}
-	var st unix.Statfs_t
-	if err := unix.Statfs(at, &st); err != nil {
-		return err
-	}
-	// the kernel does not let all be taken away from a mount that another user made
-	kept := uintptr(st.Flags) & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOATIME | unix.MS_NODIRATIME)
-	return unix.Mount("", at, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|kept, "")
 }
 
 // covered explains a runtime that could not make a mount point: nothing else in the root of a container is read-only

@@ -27,6 +27,7 @@ type Image struct {
 	Config v1.ImageConfig
 
 	layers []digest.Digest // diff IDs, the lowest first
+	store  *Store
 }
 
 // maxConfig bounds the read of an image's configuration, and of each list in archives and registries.
@@ -78,7 +79,7 @@ func platform(p v1.Platform) string {
 // image describes an image of the store by its configuration.
 func (s *Store) image(id digest.Digest, c *v1.Image) *Image {
 	i := &Image{Image: fetch.Image{ID: string(id), Platform: c.OS + "/" + c.Architecture, Source: "local"},
-		Config: c.Config}
+		Config: c.Config, store: s}
 	for k, d := range c.RootFS.DiffIDs {
 		// Overlayfs takes no layer twice. The higher one hides all that is in the lower.
 		if !slices.Contains(c.RootFS.DiffIDs[k+1:], d) {

@@ -20,7 +20,7 @@ func (i *Image) Lower() (dir, lowerdir string, err error) {
 	if len(i.Layers) == 0 {
 		return "", "", nil
 	}
-	s := &Store{dir: filepath.Dir(filepath.Dir(filepath.Dir(i.Layers[0])))}
+	s := i.store
 	var links []string
 	for _, d := range slices.Backward(i.layers) {
 		if _, ok := s.layerBytes(d); !ok {

@@ -287,8 +287,11 @@ func (l *layer) Read(b []byte) (int, error) {
 			if l.at += int64(n); n > 0 {
 				l.progress()
 			}
-			if n > 0 || err == io.EOF {
-				return n, ignoreUnlessEOF(err)
+			if n > 0 && err != io.EOF { // the next read gives it again
+				return n, nil
+			}
+			if err == io.EOF {
+				return n, err
 			}
 		}
 		if err == nil {
@@ -306,14 +309,6 @@ func (l *layer) Read(b []byte) (int, error) {
 			return 0, err
 		}
 	}
-}
-
-// ignoreUnlessEOF drops an error that the next read gives again.
-func ignoreUnlessEOF(err error) error {
-	if err == io.EOF {
-		return err
-	}
-	return nil
 }
 
 // begin opens the layer, where reading it broke off.

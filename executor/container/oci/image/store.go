@@ -321,22 +321,13 @@ func (s *Store) List() ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := map[string][]string{}
-	for _, text := range s.texts("names") {
-		var n name
-		if json.Unmarshal(text, &n) == nil {
-			names[n.ID] = append(names[n.ID], n.Ref)
+	names, runs := map[string][]string{}, map[string][]string{}
+	each(s, "names", func(_ string, n name) { names[n.ID] = append(names[n.ID], n.Ref) })
+	each(s, "uses", func(_ string, u use) {
+		for _, id := range u.Images {
+			runs[id] = append(runs[id], u.Dir)
 		}
-	}
-	runs := map[string][]string{}
-	for _, text := range s.texts("uses") {
-		var u use
-		if json.Unmarshal(text, &u) == nil {
-			for _, id := range u.Images {
-				runs[id] = append(runs[id], u.Dir)
-			}
-		}
-	}
+	})
 	var list []Entry
 	for _, file := range found {
 		id := digest.NewDigestFromEncoded(digest.SHA256, strings.TrimSuffix(file, ".json"))
@@ -381,14 +372,17 @@ func (s *Store) entries(sub string) (names []string, err error) {
 	return names, nil
 }
 
-func (s *Store) texts(sub string) (texts [][]byte) {
+// each calls f with the path and the content of each file in a directory of the store; that of a damaged file is zero.
+func each[T any](s *Store, sub string, f func(path string, content T)) {
 	names, _ := s.entries(sub)
 	for _, n := range names {
-		if text, err := os.ReadFile(filepath.Join(s.dir, sub, n)); err == nil {
-			texts = append(texts, text)
+		var content T
+		path := filepath.Join(s.dir, sub, n)
+		if text, err := os.ReadFile(path); err != nil || json.Unmarshal(text, &content) != nil {
+			content = *new(T)
 		}
+		f(path, content)
 	}
-	return texts
 }
 
 // Remove removes the images that no run needs: none in whose directory needed reports that it is not over. It returns
@@ -414,10 +408,16 @@ func (s *Store) Remove(ctx context.Context, needed func(dir string) bool) (remov
 	if err != nil {
 		return nil, 0, err
 	}
-	stays, err := s.needs(needed)
-	if err != nil {
-		return nil, 0, err
-	}
+	stays := map[string]bool{}
+	each(s, "uses", func(path string, u use) {
+		if u.Dir == "" || !needed(u.Dir) {
+			os.Remove(path)
+			return
+		}
+		for _, id := range u.Images {
+			stays[id] = true
+		}
+	})
 	for _, e := range list {
 		if _, err := s.config(digest.Digest(e.ID)); err == nil && stays[e.ID] {
 			continue
@@ -427,14 +427,11 @@ func (s *Store) Remove(ctx context.Context, needed func(dir string) bool) (remov
 		}
 		removed = append(removed, e)
 	}
-	names, _ := s.entries("names")
-	for _, file := range names {
-		path := filepath.Join(s.dir, "names", file)
-		var n name
-		if text, err := os.ReadFile(path); err == nil && (json.Unmarshal(text, &n) != nil || !stays[n.ID]) {
+	each(s, "names", func(path string, n name) {
+		if !stays[n.ID] {
 			os.Remove(path)
 		}
-	}
+	})
 	freed, err = s.sweep()
 	return removed, freed, err
 }
@@ -485,28 +482,6 @@ func (s *Store) sweep() (freed int64, err error) {
 		}
 	}
 	return freed, err
-}
-
-// needs returns the images that runs need, and removes the uses of other runs.
-func (s *Store) needs(needed func(dir string) bool) (images map[string]bool, err error) {
-	files, err := s.entries("uses")
-	images = map[string]bool{}
-	for _, file := range files {
-		path := filepath.Join(s.dir, "uses", file)
-		var u use
-		if text, err := os.ReadFile(path); err != nil || json.Unmarshal(text, &u) != nil {
-			os.Remove(path)
-			continue
-		}
-		if !needed(u.Dir) {
-			os.Remove(path)
-			continue
-		}
-		for _, id := range u.Images {
-			images[id] = true
-		}
-	}
-	return images, err
 }
 
 // mounted reports whether a list of mounts names a link as a directory of an overlay.
