@@ -3,6 +3,7 @@ package reuse
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -79,13 +80,13 @@ func (a area) Path(_ planner.NodeID, w *executor.WorkflowSpec, f *executor.FileS
 	return filepath.Join(a.dir, "nodes", "n0", w.Name, f.NodePath())
 }
 
-func (a area) Adopt(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID,
-	produce func(string) error) error {
+func (a area) Adopt(_ context.Context, w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID,
+	from string) error {
 	path := a.Path(n, w, f)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return produce(path)
+	return exec.Command("cp", "-al", from, path).Run()
 }
 
 func (a area) LinkResult(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID) (bool, error) {

@@ -22,9 +22,9 @@ import (
 // Files are those of a run on this host.
 type Files interface {
 	Path(n planner.NodeID, w *executor.WorkflowSpec, f *executor.FileSpec) string
-	// Adopt gives a file made by produce its place on a node, whole or not at all, and one among the results if it is
-	// one. A file that was there goes.
-	Adopt(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID, produce func(tmp string) error) error
+	// Adopt gives a file of the content, modes and times of another its place on a node, whole or not at all, and one
+	// among the results if it is one. A file that was there goes.
+	Adopt(ctx context.Context, w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID, from string) error
 	// LinkResult makes a file of a node appear among the results, if it is one and is not there.
 	LinkResult(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID) (linked bool, err error)
 }
@@ -470,18 +470,14 @@ func (k *Keeper) LinkResult(ctx context.Context, w *executor.WorkflowSpec, f *ex
 	return err
 }
 
-// adopt makes an output of an earlier attempt one of this run: a copy that shares its blocks where the file system can,
-// else a link, else a copy.
+// adopt makes an output of an earlier attempt one of this run.
 func (k *Keeper) adopt(ctx context.Context, from string, w *executor.WorkflowSpec, f *executor.FileSpec,
 	n planner.NodeID) (Content, error) {
 	before, err := StampOf(from)
 	if err != nil {
 		return Content{}, err
 	}
-	err = fault.Do("reuse", func() error {
-		return k.Files.Adopt(w, f, n, func(tmp string) error { return share(ctx, from, tmp) })
-	})
-	if err != nil {
+	if err := fault.Do("reuse", func() error { return k.Files.Adopt(ctx, w, f, n, from) }); err != nil {
 		return Content{}, err
 	}
 	// A link changes the inode, and so the stamp that its content is remembered by.
@@ -495,57 +491,4 @@ func (k *Keeper) adopt(ctx context.Context, from string, w *executor.WorkflowSpe
 	}
 	stamp, err := StampOf(k.at(w, f, n))
 	return Content{File: f.ID, Node: n, Stamp: stamp}, err
-}
-
-// share makes to a file or a directory of the content, modes and times of from.
-func share(ctx context.Context, from, to string) error {
-	if err := os.RemoveAll(to); err != nil {
-		return err
-	}
-	st, err := os.Lstat(from)
-	if err != nil || !st.IsDir() {
-		return errors.Join(err, shareFile(ctx, from, to))
-	}
-	if err := os.Mkdir(to, 0o755); err != nil {
-		return err
-	}
-	return eachFile(from, func(name string, d fs.DirEntry) error {
-		at, to := filepath.Join(from, name), filepath.Join(to, name)
-		switch {
-		case d.IsDir():
-			return os.Mkdir(to, 0o755)
-		case d.Type()&fs.ModeSymlink != 0:
-			text, err := os.Readlink(at)
-			return errors.Join(err, os.Symlink(text, to))
-		}
-		return shareFile(ctx, at, to)
-	})
-}
-
-// shareFile makes a file that tasks can read, even if they cannot read from.
-func shareFile(ctx context.Context, from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	st, err := in.Stat()
-	if err != nil {
-		return err
-	}
-	mode := st.Mode().Perm() | 0o444
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
-	}
-	if clone(int(out.Fd()), int(in.Fd())) != nil {
-		if mode == st.Mode().Perm() && os.Remove(to) == nil && os.Link(from, to) == nil {
-			return out.Close()
-		}
-		out.Close()
-		if out, err = os.OpenFile(to, os.O_WRONLY|os.O_CREATE, mode); err == nil {
-			_, err = out.ReadFrom(contextReader{ctx, in})
-		}
-	}
-	return errors.Join(err, out.Close(), os.Chtimes(to, time.Time{}, st.ModTime()))
 }

@@ -8,45 +8,60 @@ import (
 	"path"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"gantry/executor"
 	"gantry/planner"
 	"gantry/trace/shown"
 )
 
-// Adopt gives a file or a directory made by produce its place on a node, whole or not at all, and one among the results
-// if it is one. An earlier file there goes.
-func (s *Area) Adopt(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID,
-	produce func(tmp string) error) error {
+// Adopt gives a file or a directory of the content, modes and times of another its place on a node, whole or not at
+// all, and one among the results if it is one. An earlier file there goes.
+func (s *Area) Adopt(ctx context.Context, w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID,
+	from string) error {
 	if _, err := localName(f.Name); err != nil {
 		return err
 	}
-	return s.As(w, func() error { return s.adopt(w, f, n, produce) })
+	return s.As(w, func() error {
+		to := s.Path(n, w, f)
+		if err := os.RemoveAll(to); err != nil {
+			return err
+		}
+		like := func(from, to string) error { return share(ctx, from, to) }
+		err := s.arriveAll(ctx, w, 1, arrival{at: to, what: "adopt " + shown.Quote(f.Name), logged: true,
+			make: func(tmp string, _ *folder) (bool, error) { return true, likeTree(tmp, from, s.OwnerOf(w), like) }})
+		if err == nil {
+			_, err = s.results(w, f, to, false)
+		}
+		return err
+	})
 }
 
-func (s *Area) adopt(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID,
-	produce func(tmp string) error) error {
-	to := s.Path(n, w, f)
-	if err := s.mkdirOf(w, filepath.Dir(to)); err != nil {
-		return err
-	}
-	if err := os.RemoveAll(to); err != nil {
-		return err
-	}
-	err := s.arriveAll(context.Background(), w, []arrival{{at: to, what: "adopt " + shown.Quote(f.Name), logged: true,
-		make: func(tmp string) (bool, error) {
-			if err := produce(tmp); err != nil {
-				return true, err
-			}
-			return true, filepath.WalkDir(tmp, func(p string, _ fs.DirEntry, err error) error {
-				return errors.Join(err, s.OwnerOf(w).Takes(p))
-			})
-		}}})
+// share makes a file like another: one that shares its blocks where the file system can, else a link, else a copy. All
+// can read it.
+func share(ctx context.Context, from, to string) error {
+	in, st, err := openOwn(from)
 	if err != nil {
 		return err
 	}
-	_, err = s.results(w, f, to, false)
-	return err
+	defer in.Close()
+	mode := st.Mode().Perm() | 0o444
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	if errors.Join(clone(int(out.Fd()), int(in.Fd())), out.Close()) != nil {
+		if err := os.Remove(to); err != nil {
+			return err
+		}
+		if mode == st.Mode().Perm() && os.Link(from, to) == nil {
+			return nil
+		}
+		if err := copyWhole(ctx, to, 0, mode, extent{path: from}); err != nil {
+			return err
+		}
+	}
+	return os.Chtimes(to, time.Time{}, st.ModTime())
 }
 
 // Remove deletes a file or a directory of a workflow from all nodes, with results also from there, and returns how many

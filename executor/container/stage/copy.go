@@ -2,12 +2,13 @@ package stage
 
 import (
 	"context"
-	"encoding/binary"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"math"
+	"math/rand/v2"
 	"os"
 	"sync"
 	"time"
@@ -51,7 +52,7 @@ func (s *Area) copyAll(ctx context.Context, w *executor.WorkflowSpec, files []*e
 		all = append(all, arrival{at: s.Path(to, w, f), logged: true,
 			what: fmt.Sprintf("copy %s from node %s to node %s", shown.Quote(f.Name), p.Nodes[n].Name,
 				p.Nodes[to].Name),
-			make: func(tmp string) (bool, error) {
+			make: func(tmp string, _ *folder) (bool, error) {
 				rate, latency := s.link(n, to)
 				if err := Sleep(ctx, latency); err != nil {
 					return true, err
@@ -63,7 +64,7 @@ func (s *Area) copyAll(ctx context.Context, w *executor.WorkflowSpec, files []*e
 				return true, err
 			}})
 	}
-	err = s.arriveAll(ctx, w, all)
+	err = s.arriveAll(ctx, w, 1, all...)
 	return copied, err
 }
 
@@ -174,20 +175,23 @@ func nextData(f *os.File, at, end int64) (data, hole int64) {
 	return min(data, end), min(hole, end)
 }
 
+// piece is how many bytes are copied at once: a kill does not wait for more.
+const piece = 8 << 20
+
 // pour copies length bytes at a rate, in pieces small enough that the rate is smooth. Before it, this many bytes were
 // done since begun. It returns how many bytes it copied: less if the file ends before. Files, not readers: the kernel
 // can copy from one to the other.
 func pour(ctx context.Context, out, in *os.File, length int64, begun time.Time, before int64,
 	rate unit.BytesPerSecond) (done int64, err error) {
-	piece := int64(8 << 20)
+	step := int64(piece)
 	if rate > 0 {
-		piece = min(piece, max(64<<10, int64(rate)/20))
+		step = min(step, max(64<<10, int64(rate)/20))
 	}
 	for done < length {
 		if err := ctx.Err(); err != nil {
 			return done, err
 		}
-		n, err := io.CopyN(out, in, min(piece, length-done))
+		n, err := io.CopyN(out, in, min(step, length-done))
 		done += n
 		if rateErr := keepRate(ctx, begun, before+done, rate); rateErr != nil {
 			return done, rateErr
@@ -231,23 +235,9 @@ func makeUp(ctx context.Context, to string, f *executor.FileSpec, seed uint64) e
 	if err != nil {
 		return err
 	}
-	x := seed ^ 0x9e3779b97f4a7c15
-	for _, c := range []byte(f.NodeName()) {
-		x = (x ^ uint64(c)) * 0x100000001b3
-	}
-	x |= 1
-	buf := make([]byte, min(1<<20, (int64(f.Size)+7)&^7))
-	for left := int64(f.Size); left > 0 && err == nil; {
-		for i := 0; i+8 <= len(buf); i += 8 { // xorshift64
-			x ^= x << 13
-			x ^= x >> 7
-			x ^= x << 17
-			binary.LittleEndian.PutUint64(buf[i:], x)
-		}
-		n := min(left, int64(len(buf)))
-		_, err = out.Write(buf[:n])
-		left -= n
-		if err == nil {
+	content := rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "%d %s", seed, f.NodeName())))
+	for left := int64(f.Size); left > 0 && err == nil; left -= piece {
+		if _, err = io.CopyN(out, content, min(left, piece)); err == nil {
 			err = ctx.Err()
 		}
 	}

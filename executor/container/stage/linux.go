@@ -17,6 +17,9 @@ import (
 // syncAll makes all of the file system of a file durable.
 func syncAll(f *os.File) error { return unix.Syncfs(int(f.Fd())) }
 
+// clone has one file share the blocks of another, if the file system can.
+var clone = unix.IoctlFileClone
+
 // openPath opens a path for checks alone.
 const openPath = unix.O_PATH
 

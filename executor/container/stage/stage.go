@@ -25,6 +25,9 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
 	"gantry/executor"
 	"gantry/executor/emulate"
 	"gantry/planner"
@@ -417,8 +420,6 @@ func (s *Area) bring(ctx context.Context, w *executor.WorkflowSpec, n planner.No
 	files ...*executor.FileSpec) error {
 	var from []*executor.FileSpec
 	var first []arrival // where each has to be at first
-	var last folder
-	defer last.close()
 	for _, f := range files {
 		if f.Produced {
 			continue
@@ -428,9 +429,9 @@ func (s *Area) bring(ctx context.Context, w *executor.WorkflowSpec, n planner.No
 		}
 		from, first = append(from, f), append(first, arrival{at: s.Path(homes(f, n)[0], w, f),
 			what: "input " + shown.Quote(f.Name) + " from outside",
-			make: func(tmp string) (bool, error) { return s.outsideFile(ctx, w, f, tmp, &last) }})
+			make: func(tmp string, last *folder) (bool, error) { return s.outsideFile(ctx, w, f, tmp, last) }})
 	}
-	if err := s.arriveAll(ctx, w, first); err != nil {
+	if err := s.arriveAll(ctx, w, copiers, first...); err != nil {
 		return err
 	}
 	var links []arrival
@@ -438,11 +439,11 @@ func (s *Area) bring(ctx context.Context, w *executor.WorkflowSpec, n planner.No
 		for _, home := range homes(f, n)[1:] {
 			if at := s.Path(home, w, f); at != first[i].at {
 				links = append(links, arrival{at: at, what: first[i].what,
-					make: func(tmp string) (bool, error) { return false, s.linkTree(w, first[i].at, tmp) }})
+					make: func(tmp string, _ *folder) (bool, error) { return false, s.linkTree(w, first[i].at, tmp) }})
 			}
 		}
 	}
-	return s.arriveAll(ctx, w, links)
+	return s.arriveAll(ctx, w, 1, links...)
 }
 
 // homes are the nodes that have a file from outside.
@@ -456,20 +457,24 @@ func homes(f *executor.FileSpec, n planner.NodeID) []planner.NodeID {
 // arrival is a file on its way to its place.
 type arrival struct {
 	at, what string // the kind of file and its place, for errors
-	// make makes it under another name, and reports whether its bytes have to be durable before it gets its own.
-	make   func(tmp string) (isCopy bool, err error)
+	// make makes it under another name, and reports whether its bytes have to be durable before it gets its own. Last
+	// is the directory of the file from outside that was made before.
+	make   func(tmp string, last *folder) (isCopy bool, err error)
 	logged bool // it has to be there after a crash of the host
 }
 
-// arriveAll has files made that are not there yet. They get their names once all are complete and durable.
-func (s *Area) arriveAll(ctx context.Context, w *executor.WorkflowSpec, all []arrival) error {
+// copiers is how many files from outside are copied at once: most are small, and two cores are quicker than one.
+const copiers = 4
+
+// arriveAll has files made that are not there yet, some at once. They get their names once all are complete and
+// durable.
+func (s *Area) arriveAll(ctx context.Context, w *executor.WorkflowSpec, atOnce int, all ...arrival) error {
 	paths := make([]string, len(all))
 	for i, a := range all {
 		paths[i] = a.at
 	}
 	return s.making.all(ctx, paths, func(mine []int) error {
-		tmps := make([]string, len(mine))
-		var copies []string
+		tmps, copies := make([]string, len(mine)), make([]string, len(mine))
 		defer func() {
 			for _, tmp := range tmps {
 				if tmp != "" {
@@ -477,17 +482,21 @@ func (s *Area) arriveAll(ctx context.Context, w *executor.WorkflowSpec, all []ar
 				}
 			}
 		}()
-		for i, k := range mine {
+		err := s.sideBySide(w, min(atOnce, len(mine)), len(mine), func(i int, last *folder) error {
 			tmps[i] = s.temporary(w)
-			isCopy, err := all[k].make(tmps[i])
+			isCopy, err := all[mine[i]].make(tmps[i], last)
 			if err != nil {
-				return fmt.Errorf("%s: %w", all[k].what, err)
+				return fmt.Errorf("%s: %w", all[mine[i]].what, err)
 			}
 			if isCopy {
-				copies = append(copies, tmps[i])
+				copies[i] = tmps[i]
 			}
+			return nil
+		})
+		if err == nil {
+			err = settle(slices.DeleteFunc(copies, func(tmp string) bool { return tmp == "" })...)
 		}
-		if err := settle(copies...); err != nil {
+		if err != nil {
 			return err
 		}
 		dirs := map[string]bool{}
@@ -499,7 +508,7 @@ func (s *Area) arriveAll(ctx context.Context, w *executor.WorkflowSpec, all []ar
 				err = s.mkdirOf(w, dir)
 			}
 			if err == nil {
-				err = os.Rename(tmps[i], a.at)
+				err = unix.Rename(tmps[i], a.at)
 			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", a.what, err)
@@ -509,6 +518,27 @@ func (s *Area) arriveAll(ctx context.Context, w *executor.WorkflowSpec, all []ar
 		maps.DeleteFunc(dirs, func(_ string, logged bool) bool { return !logged })
 		return settleEach(slices.Collect(maps.Keys(dirs)))
 	})
+}
+
+// sideBySide does n things of a workflow, some at once, until one fails.
+func (s *Area) sideBySide(w *executor.WorkflowSpec, atOnce, n int, do func(i int, last *folder) error) error {
+	var work errgroup.Group
+	var next atomic.Int64
+	for range atOnce {
+		work.Go(func() error {
+			return s.As(w, func() (err error) {
+				var last folder
+				defer last.close()
+				for i := next.Add(1) - 1; i < int64(n) && err == nil; i = next.Add(1) - 1 {
+					if err = do(int(i), &last); err != nil {
+						next.Store(int64(n))
+					}
+				}
+				return err
+			})
+		})
+	}
+	return work.Wait()
 }
 
 // outsideFile makes a file from outside, and reports whether it is a copy. Last is the directory of the one before.
@@ -547,8 +577,8 @@ func (s *Area) join(ctx context.Context, w *executor.WorkflowSpec, f *executor.F
 	for i, b := range blocks {
 		parts[i].path = b
 	}
-	return s.arriveAll(ctx, w, []arrival{{at: at, what: "input " + shown.Quote(f.Name),
-		make: func(tmp string) (bool, error) { return true, copyWhole(ctx, tmp, 0, 0o644, parts...) }}})
+	return s.arriveAll(ctx, w, 1, arrival{at: at, what: "input " + shown.Quote(f.Name),
+		make: func(tmp string, _ *folder) (bool, error) { return true, copyWhole(ctx, tmp, 0, 0o644, parts...) }})
 }
 
 // temporary is a name for an incomplete file.
@@ -559,66 +589,58 @@ func (s *Area) temporary(w *executor.WorkflowSpec) string {
 // once keeps several attempts from making one file at the same time.
 type once struct {
 	mu     sync.Mutex
-	making map[string]*making
-}
-
-type making struct {
-	done chan struct{}
-	err  error
+	making map[string]chan struct{} // by path, closed when it was made or could not be
 }
 
 // all has those of the files produced, by their numbers, that do not exist. Callers that come meanwhile wait for the
-// first.
+// first, and produce those that are still missing then.
 func (o *once) all(ctx context.Context, paths []string, produce func(mine []int) error) error {
 	for {
-		m, mine, others := o.claim(paths)
+		done, mine, others := o.claim(paths)
 		if len(mine) > 0 {
-			m.err = produce(mine)
+			err := produce(mine)
 			o.mu.Lock()
 			for _, i := range mine {
 				delete(o.making, paths[i])
 			}
 			o.mu.Unlock()
-			close(m.done)
-			if m.err != nil {
-				return m.err
+			close(done)
+			if err != nil {
+				return err
 			}
 		}
 		if len(others) == 0 {
 			return nil
 		}
-		for m := range others {
+		for other := range others {
 			select {
-			case <-m.done:
+			case <-other:
 			case <-ctx.Done():
 				return ctx.Err()
-			}
-			if m.err != nil && !errors.Is(m.err, context.Canceled) { // else the other was killed: it is our turn
-				return m.err
 			}
 		}
 	}
 }
 
-// claim returns the files that the caller has to make, and the callers that make other ones.
-func (o *once) claim(paths []string) (m *making, mine []int, others map[*making]bool) {
+// claim returns the files that the caller has to make, and what tells that others have made the rest.
+func (o *once) claim(paths []string) (done chan struct{}, mine []int, others map[chan struct{}]bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.making == nil {
-		o.making = map[string]*making{}
+		o.making = map[string]chan struct{}{}
 	}
-	m, others = &making{done: make(chan struct{})}, map[*making]bool{}
+	done, others = make(chan struct{}), map[chan struct{}]bool{}
 	for i, path := range paths {
-		if other := o.making[path]; other == m {
+		if other := o.making[path]; other == done {
 			continue
 		} else if other != nil {
 			others[other] = true
 		} else if st, err := os.Lstat(path); err != nil || !st.Mode().IsRegular() && !st.IsDir() {
-			o.making[path] = m
+			o.making[path] = done
 			mine = append(mine, i)
 		}
 	}
-	return m, mine, others
+	return done, mine, others
 }
 
 // mostTail bounds the bytes that Last reads.

@@ -31,13 +31,12 @@ func (s *Area) Path(n planner.NodeID, w *executor.WorkflowSpec, f *executor.File
 
 // Files lists the regular files in a directory by their paths below it, in lexical order; of a file it is "." alone.
 func Files(at string) (files []string, err error) {
-	err = filepath.WalkDir(at, func(p string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			p, err = filepath.Rel(at, p)
-			files = append(files, p)
+	all, err := entriesOf(at)
+	for _, e := range all {
+		if !e.Dir && e.Link == "" {
+			files = append(files, e.Name)
 		}
-		return err
-	})
+	}
 	return files, err
 }
 
@@ -98,12 +97,8 @@ func build(to string, all []Entry, o Owner, file func(name, at string) error) er
 // copyTree copies a file, or a directory with all that is in it, at most rate bytes per second if that is not 0. The
 // copies belong to o.
 func copyTree(ctx context.Context, to, from string, mode fs.FileMode, rate unit.BytesPerSecond, o Owner) error {
-	all, err := entriesOf(from)
-	if err != nil {
-		return err
-	}
-	return build(to, all, o, func(name, at string) error {
-		return copyWhole(ctx, at, rate, mode, extent{path: filepath.Join(from, name)})
+	return likeTree(to, from, o, func(from, to string) error {
+		return copyWhole(ctx, to, rate, mode, extent{path: from})
 	})
 }
 
@@ -131,13 +126,17 @@ func (u User) copyDirectory(ctx context.Context, to, from string, mode fs.FileMo
 
 // linkTree makes a file, or a directory with all that is in it, appear at a second place.
 func (s *Area) linkTree(w *executor.WorkflowSpec, from, to string) error {
+	return likeTree(to, from, s.OwnerOf(w), os.Link)
+}
+
+// likeTree makes a file, or a directory with all that is in it, after another one; file makes the files. They then
+// belong to o.
+func likeTree(to, from string, o Owner, file func(from, to string) error) error {
 	all, err := entriesOf(from)
 	if err != nil {
 		return err
 	}
-	return build(to, all, s.OwnerOf(w), func(name, at string) error {
-		return os.Link(filepath.Join(from, name), at)
-	})
+	return build(to, all, o, func(name, at string) error { return file(filepath.Join(from, name), at) })
 }
 
 // fewSyncs is how many files are made durable by a call each. More take one for their whole file system: that also

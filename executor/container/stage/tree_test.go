@@ -163,10 +163,10 @@ func TestAdoptedDirectoriesBelongToTheCaller(t *testing.T) {
 	s, _ := area(t, 0)
 	s.Owner = stage.Owner{UID: 12345, GID: 12345}
 	f := &executor.FileSpec{Name: "d", Produced: true, Final: true}
-	must(t, s.Adopt(flow, f, 0, func(tmp string) error {
-		return errors.Join(os.MkdirAll(filepath.Join(tmp, "a", "b"), 0o755),
-			os.WriteFile(filepath.Join(tmp, "a", "b", "c"), nil, 0o644))
-	}))
+	from := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(from, "a", "b"), 0o755))
+	must(t, os.WriteFile(filepath.Join(from, "a", "b", "c"), nil, 0o644))
+	must(t, s.Adopt(t.Context(), flow, f, 0, from))
 	at := s.Path(0, flow, f)
 	for _, dir := range []string{at, strings.Replace(filepath.Dir(at), "nodes/n0", "results", 1)} {
 		if err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
