@@ -320,17 +320,29 @@ func (s *Area) inputs(ctx context.Context, l *executor.Launch, dir string, did *
 	inputs := slices.DeleteFunc(slices.Clone(t.Inputs), func(f *executor.FileSpec) bool { // it is nowhere
 		return f.Optional && !f.Produced && f.External == "" && len(t.Command) > 0
 	})
-	if err := s.bring(ctx, t.Workflow, l.Node, inputs...); err != nil {
+	at := func(f *executor.FileSpec) string { return s.Path(l.Node, t.Workflow, f) }
+	err := s.sideBySide(t.Workflow, 2, 2, func(i int, _ *folder) (err error) {
+		if i == 0 {
+			if err := s.bring(ctx, t.Workflow, l.Node, inputs...); err != nil {
+				return err
+			}
+			copied, err := s.copyAll(ctx, t.Workflow, inputs, fetch, l.Node)
+			did.Copied += copied
+			return err
+		}
+		for _, f := range inputs {
+			if err == nil && isLink(t, f) { // which can be there before the file is
+				err = s.showInput(ctx, t, f, at(f), dir)
+			}
+		}
 		return err
-	}
-	copied, err := s.copyAll(ctx, t.Workflow, inputs, fetch, l.Node)
+	})
 	if err != nil {
 		return err
 	}
-	did.Copied += copied
 	var blocks []string // of the file at hand
 	for _, f := range inputs {
-		part := s.Path(l.Node, t.Workflow, f)
+		part := at(f)
 		size, err := sizeOf(part)
 		if errors.Is(err, fs.ErrNotExist) && f.Optional {
 			continue
@@ -350,11 +362,24 @@ func (s *Area) inputs(ctx context.Context, l *executor.Launch, dir string, did *
 			}
 			blocks = nil
 		}
+		if isLink(t, f) {
+			continue
+		}
 		if err := s.showInput(ctx, t, f, part, dir); err != nil {
-			return fmt.Errorf("input %s: %w", shown.Quote(f.Name), err)
+			return err
 		}
 	}
 	return nil
+}
+
+// isLink reports whether a task sees an input as a link, if at all: it does not change it, and it is in one piece.
+func isLink(t *executor.TaskSpec, f *executor.FileSpec) bool {
+	return !f.Glob && !f.Optional && f.Blocks == 0 && f.Program == "" && !changes(t, f)
+}
+
+// changes reports whether a task writes an input, too.
+func changes(t *executor.TaskSpec, f *executor.FileSpec) bool {
+	return slices.ContainsFunc(t.Outputs, func(o *executor.FileSpec) bool { return o.Name == f.Name })
 }
 
 // localAs is the name that a file has in the work directory of a task.
@@ -369,14 +394,19 @@ func localAs(t *executor.TaskSpec, f *executor.FileSpec, name string) string {
 
 // showInput makes an input, which is on the node, appear in the work directory: of a glob all files, but the emulator
 // reads the directory.
-func (s *Area) showInput(ctx context.Context, t *executor.TaskSpec, f *executor.FileSpec, at, dir string) error {
-	changes := slices.ContainsFunc(t.Outputs, func(o *executor.FileSpec) bool { return o.Name == f.Name })
+func (s *Area) showInput(ctx context.Context, t *executor.TaskSpec, f *executor.FileSpec, at, dir string) (
+	err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("input %s: %w", shown.Quote(f.Name), err)
+		}
+	}()
 	if !f.Glob {
 		name, err := localName(cmp.Or(f.Program, f.Name))
 		if err != nil {
 			return err
 		}
-		return s.show(ctx, t, at, dir, localAs(t, f, name), changes, f.Program != "")
+		return s.show(ctx, t, at, dir, localAs(t, f, name), changes(t, f), f.Program != "")
 	}
 	if len(t.Command) == 0 {
 		return s.show(ctx, t, at, dir, filepath.FromSlash(f.NodePath()), false, false)
@@ -386,7 +416,7 @@ func (s *Area) showInput(ctx context.Context, t *executor.TaskSpec, f *executor.
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			return fmt.Errorf("%s is among the inputs twice", name)
 		}
-		if err := s.show(ctx, t, filepath.Join(at, name), dir, name, changes, false); err != nil {
+		if err := s.show(ctx, t, filepath.Join(at, name), dir, name, changes(t, f), false); err != nil {
 			return err
 		}
 	}
