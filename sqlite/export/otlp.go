@@ -75,42 +75,16 @@ type otlp struct {
 	run   string
 	began int64 // UTC, nanoseconds since 1970
 	trace string
-	spans []otlpSpan
+	spans []entity
 	err   error
 }
 
-type otlpSpan struct {
-	Trace      string        `json:"traceId"`
-	Span       string        `json:"spanId"`
-	Parent     string        `json:"parentSpanId,omitempty"`
-	Name       string        `json:"name"`
-	Kind       int           `json:"kind"` // 1: internal
-	From       string        `json:"startTimeUnixNano"`
-	To         string        `json:"endTimeUnixNano"`
-	Attributes []otlpPair    `json:"attributes"`
-	Events     []otlpEvent   `json:"events,omitempty"`
-	Status     otlpSpanState `json:"status"`
+func otlpText(key, value string) entity {
+	return entity{"key": key, "value": entity{"stringValue": value}}
 }
 
-type otlpSpanState struct {
-	Code    int    `json:"code,omitempty"` // 1: ok, 2: error
-	Message string `json:"message,omitempty"`
-}
-
-type otlpEvent struct {
-	At   string `json:"timeUnixNano"`
-	Name string `json:"name"`
-}
-
-type otlpPair struct {
-	Key   string         `json:"key"`
-	Value map[string]any `json:"value"`
-}
-
-func otlpText(key, value string) otlpPair { return otlpPair{key, map[string]any{"stringValue": value}} }
-
-func otlpNumber(key string, value int64) otlpPair {
-	return otlpPair{key, map[string]any{"intValue": strconv.FormatInt(value, 10)}}
+func otlpNumber(key string, value int64) entity {
+	return entity{"key": key, "value": entity{"intValue": strconv.FormatInt(value, 10)}}
 }
 
 func otlpID(parts ...string) string {
@@ -125,14 +99,19 @@ func (o *otlp) id(parts ...string) string {
 
 func (o *otlp) at(ns int64) string { return strconv.FormatInt(o.began+ns, 10) }
 
-func (o *otlp) span(id, parent, name string, from, to int64, failed bool, message string, pairs ...otlpPair) {
+func (o *otlp) span(id, parent, name string, from, to int64, failed bool, message string, pairs ...entity) {
 	if len(o.spans) == 1000 {
 		o.err = o.flush()
 	}
-	s := otlpSpan{Trace: o.trace, Span: id, Parent: parent, Name: name, Kind: 1, From: o.at(from), To: o.at(to),
-		Attributes: append(pairs, otlpText("gantry.state", message)), Status: otlpSpanState{Code: 1}}
+	const internal, ok, wrong = 1, 1, 2 // kind of a span, and codes of its status
+	s := entity{"traceId": o.trace, "spanId": id, "name": name, "kind": internal, "startTimeUnixNano": o.at(from),
+		"endTimeUnixNano": o.at(to), "attributes": append(pairs, otlpText("gantry.state", message)),
+		"status": entity{"code": ok}}
+	if parent != "" {
+		s["parentSpanId"] = parent
+	}
 	if failed {
-		s.Status = otlpSpanState{2, message}
+		s["status"] = entity{"code": wrong, "message": message}
 	}
 	o.spans = append(o.spans, s)
 }
@@ -145,7 +124,7 @@ type otlpAttempt struct {
 }
 
 func (o *otlp) attempt(a *otlpAttempt) error {
-	pairs := []otlpPair{otlpText("gantry.node", a.Node), otlpNumber("gantry.try", a.Try)}
+	pairs := []entity{otlpText("gantry.node", a.Node), otlpNumber("gantry.try", a.Try)}
 	for _, x := range []struct {
 		key   string
 		value *int64
@@ -159,7 +138,7 @@ func (o *otlp) attempt(a *otlpAttempt) error {
 	o.span(o.id("attempt", a.Flow, a.Task, try), o.id("task", a.Flow, a.Task), a.Task+", attempt "+try, a.From, a.To,
 		a.Outcome != "ok" && a.Outcome != "", cmp.Or(a.Message, a.Outcome), pairs...)
 	if a.Started != nil {
-		o.spans[len(o.spans)-1].Events = []otlpEvent{{o.at(*a.Started), "program runs"}}
+		o.spans[len(o.spans)-1]["events"] = []entity{{"timeUnixNano": o.at(*a.Started), "name": "program runs"}}
 	}
 	return o.err
 }
@@ -170,7 +149,7 @@ func (o *otlp) flush() error {
 		return o.err
 	}
 	service := os.Getenv("OTEL_SERVICE_NAME")
-	var resource []otlpPair
+	var resource []entity
 	for _, pair := range strings.Split(os.Getenv("OTEL_RESOURCE_ATTRIBUTES"), ",") {
 		key, value, ok := strings.Cut(pair, "=")
 		if plain, err := url.PathUnescape(strings.TrimSpace(value)); err == nil {
@@ -185,10 +164,9 @@ func (o *otlp) flush() error {
 	if service == "" {
 		service = "gantry"
 	}
-	request := map[string]any{"resourceSpans": []any{map[string]any{
-		"resource":   map[string]any{"attributes": append(resource, otlpText("service.name", service))},
-		"scopeSpans": []any{map[string]any{"scope": map[string]any{"name": "gantry"}, "spans": o.spans}}}}}
-	err := o.out.Encode(request)
+	err := o.out.Encode(entity{"resourceSpans": []entity{{
+		"resource":   entity{"attributes": append(resource, otlpText("service.name", service))},
+		"scopeSpans": []entity{{"scope": entity{"name": "gantry"}, "spans": o.spans}}}}})
 	o.spans = o.spans[:0]
 	return err
 }

@@ -35,7 +35,7 @@ var profiles = [][3]string{{"https://w3id.org/ro/wfrun/process/0.5", "Process Ru
 	{"https://w3id.org/ro/wfrun/provenance/0.5", "Provenance Run Crate", "0.5"},
 	{"https://w3id.org/workflowhub/workflow-ro-crate/1.0", "Workflow RO-Crate", "1.0"}}
 
-// entity is a node of the JSON-LD graph.
+// entity is an object of JSON, such as a node of the JSON-LD graph.
 type entity map[string]any
 
 // ref refers to an entity.
@@ -49,6 +49,11 @@ type crate struct {
 	files   map[string]string // by name: id of the entity
 	parts   []entity          // of the root
 	started time.Time
+
+	agent, steps, tools, controls []entity
+	images                        map[string]entity // by name
+	first, last                   int64             // when the first attempt was ordered, and the last one ended
+	state                         string            // of the workflow
 }
 
 func (c *crate) add(id string, kind any, e entity) entity {
@@ -128,9 +133,9 @@ func (c *crate) write(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, 
 		return err
 	}
 	c.parts = append(c.parts, ref(main))
-	agent := []entity{}
+	c.agent = []entity{}
 	if o.Agent != "" {
-		agent = append(agent, c.add(local("user", o.Agent), "Person", entity{"name": o.Agent}))
+		c.agent = append(c.agent, c.add(local("user", o.Agent), "Person", entity{"name": o.Agent}))
 	}
 	engine := c.add(local("gantry"), "SoftwareApplication", entity{"name": "gantry", "softwareVersion": info.Version,
 		"version": info.Version})
@@ -154,33 +159,31 @@ func (c *crate) write(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, 
 			outputs, formalOut = append(outputs, ref(c.files[name])), append(formalOut, formal)
 		}
 	}
-	var controls, steps, tools []entity
 	run := local("run", info.Name)
-	first, last, state, err := c.attempts(ctx, db, info, a, agent, &controls, &steps, &tools)
-	if err != nil {
+	if err := c.attempts(ctx, db, info.Name, a); err != nil {
 		return err
 	}
-	if len(controls) == 0 {
+	if len(c.controls) == 0 {
 		return fmt.Errorf("no task of workflow %s of run %s has been started: there is nothing to describe", o.Workflow,
 			info.Name)
 	}
 	status := map[string]string{"done": "https://schema.org/CompletedActionStatus",
-		"running": "https://schema.org/ActiveActionStatus", "waiting": "https://schema.org/ActiveActionStatus"}[state]
+		"running": "https://schema.org/ActiveActionStatus", "waiting": "https://schema.org/ActiveActionStatus"}[c.state]
 	if status == "" {
 		status = "https://schema.org/FailedActionStatus"
 	}
 	language := c.add(local("wfformat"), "ComputerLanguage", entity{"name": "WfFormat", "version": "1.5",
 		"url": "https://github.com/wfcommons/WfFormat"})
 	c.add(main, []string{"File", "SoftwareSourceCode", "ComputationalWorkflow", "HowTo"}, entity{"name": o.Workflow,
-		"programmingLanguage": language, "hasPart": tools, "step": steps, "input": formalIn, "output": formalOut,
+		"programmingLanguage": language, "hasPart": c.tools, "step": c.steps, "input": formalIn, "output": formalOut,
 		"encodingFormat": "application/json"})
-	began := c.at(first)
+	began := c.at(c.first)
 	action := entity{"name": "run " + info.Name + " of workflow " + o.Workflow, "instrument": ref(main),
-		"object": inputs, "result": outputs, "startTime": began, "actionStatus": status, "agent": agent}
-	whole := entity{"name": "execution by gantry " + info.Version, "instrument": engine, "object": controls,
-		"result": ref(run), "startTime": began, "actionStatus": status, "agent": agent}
-	if last > first {
-		action["endTime"], whole["endTime"] = c.at(last), c.at(last)
+		"object": inputs, "result": outputs, "startTime": began, "actionStatus": status, "agent": c.agent}
+	whole := entity{"name": "execution by gantry " + info.Version, "instrument": engine, "object": c.controls,
+		"result": ref(run), "startTime": began, "actionStatus": status, "agent": c.agent}
+	if c.last > c.first {
+		action["endTime"], whole["endTime"] = c.at(c.last), c.at(c.last)
 	}
 	c.add(run, "CreateAction", action)
 	organize := c.add(local("organize", info.Name), "OrganizeAction", whole)
@@ -188,7 +191,7 @@ func (c *crate) write(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, 
 		"description": "gantry knows of no licence of the data: add one here."})
 	c.add("./", "Dataset", entity{"name": "Run " + info.Name + " of workflow " + o.Workflow,
 		"description": "Execution of workflow " + o.Workflow + " by gantry, policy " + info.Policy + ", on " +
-			info.Runtime + ".", "datePublished": c.at(last), "license": license, "conformsTo": conforms,
+			info.Runtime + ".", "datePublished": c.at(c.last), "license": license, "conformsTo": conforms,
 		"hasPart": c.parts, "mainEntity": ref(main), "mentions": []entity{ref(run), organize}})
 	c.add("ro-crate-metadata.json", "CreativeWork", entity{"about": ref("./"), "conformsTo": []entity{
 		ref("https://w3id.org/ro/crate/1.1"), ref("https://w3id.org/workflowhub/workflow-ro-crate/1.0")}})
@@ -247,95 +250,38 @@ func copyFile(in *os.File, to string) (sum string, size int64, err error) {
 	return hex.EncodeToString(h.Sum(nil)), size, errors.Join(err, out.Close())
 }
 
-// attempts adds an action for each attempt, with its step and its tool, and returns when the first began and the last
-// ended.
-func (c *crate) attempts(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *executor.Admission,
-	agent []entity, controls, steps, tools *[]entity) (first, last int64, state string, err error) {
-	names := map[int64]*executor.TaskSpec{}
+// crateAttempt is an attempt of a workflow of a state. Nil is not known.
+type crateAttempt struct {
+	Number, Task, Try                     int64
+	Node, Outcome, Message                string
+	Queued                                int64
+	Ended, CPU, Peak, Read, Written, Exit *int64
+	GPU, GPUPeak                          *int64
+	State                                 string
+}
+
+// attempts adds an action for each attempt of a workflow, with its step and its tool.
+func (c *crate) attempts(ctx context.Context, db *sqlite.DB, run string, a *executor.Admission) error {
+	specs := map[int64]*executor.TaskSpec{}
 	for i, t := range a.Arrived.Tasks {
-		names[int64(t.ID)] = a.Tasks[i]
+		specs[int64(t.ID)] = a.Tasks[i]
 	}
-	images := map[string]entity{}
+	c.images = map[string]entity{}
 	if err := sqlite.EachRow(ctx, db, func(i *[3]string) error {
 		if i[1] != executor.HostImage { // which is none
-			images[i[0]] = c.image(i[0], i[1], i[2])
+			c.images[i[0]] = c.image(i[0], i[1], i[2])
 		}
 		return nil
 	}, `SELECT i.image, i.id, coalesce(i.digest, '') FROM runs r JOIN images i ON i.run = r.id WHERE r.name = ?`,
-		info.Name); err != nil {
-		return 0, 0, "", err
+		run); err != nil {
+		return err
 	}
-	first = -1
-	err = sqlite.EachRow(ctx, db, func(r *struct {
-		ID, Task, Try                         int64
-		Node, Outcome, Message                string
-		Queued                                int64
-		Ended, CPU, Peak, Read, Written, Exit *int64
-		GPU, GPUPeak                          *int64
-		State                                 string
-	}) error {
-		state = r.State
-		spec := names[r.Task]
-		if spec == nil {
-			return nil
+	c.first = -1
+	return sqlite.EachRow(ctx, db, func(r *crateAttempt) error {
+		c.state = r.State
+		if spec := specs[r.Task]; spec != nil {
+			c.attempt(r, spec)
 		}
-		if first < 0 {
-			first = r.Queued
-		}
-		number := strconv.FormatInt(r.ID, 10)
-		if tool := local("tool", spec.Kind); !c.seen[tool] {
-			*tools = append(*tools, c.add(tool, "SoftwareApplication", entity{"name": spec.Kind}))
-		}
-		if step := local("step", spec.Name); !c.seen[step] {
-			*steps = append(*steps, c.add(step, "HowToStep", entity{"name": spec.Name,
-				"position": strconv.Itoa(len(*steps)), "workExample": ref(local("tool", spec.Kind))}))
-		}
-		action := entity{"name": fmt.Sprintf("task %s, attempt %d, on node %s", spec.Name, r.Try, r.Node),
-			"instrument": ref(local("tool", spec.Kind)), "startTime": c.at(r.Queued), "agent": agent,
-			"object": c.refs(spec.Inputs), "actionStatus": "https://schema.org/ActiveActionStatus"}
-		if len(spec.Command) > 0 {
-			action["description"] = strings.ToValidUTF8(strings.Join(spec.Command, " "), "\ufffd")
-		}
-		if r.Ended != nil {
-			action["endTime"] = c.at(*r.Ended)
-			last = max(last, *r.Ended)
-		}
-		switch r.Outcome {
-		case "ok":
-			action["actionStatus"], action["result"] = "https://schema.org/CompletedActionStatus", c.refs(spec.Outputs)
-		case "":
-		default:
-			action["actionStatus"], action["error"] = "https://schema.org/FailedActionStatus", r.Outcome+": "+r.Message
-			if r.Exit != nil && *r.Exit >= 0 {
-				action["error"] = fmt.Sprintf("%s, exit code %d: %s", r.Outcome, *r.Exit, r.Message)
-			}
-		}
-		if image, ok := images[spec.Image]; ok {
-			action["containerImage"] = image
-		}
-		var usage []entity
-		for _, u := range []struct {
-			property, name, unit string
-			value                *int64
-			by                   float64
-		}{{"cpu_s", "CPU time", "http://qudt.org/vocab/unit/SEC", r.CPU, 1e9},
-			{"peak_memory_bytes", "peak memory", "http://qudt.org/vocab/unit/BYTE", r.Peak, 1},
-			{"read_bytes", "bytes read", "http://qudt.org/vocab/unit/BYTE", r.Read, 1},
-			{"written_bytes", "bytes written", "http://qudt.org/vocab/unit/BYTE", r.Written, 1},
-			{"gpu_s", "GPU time", "http://qudt.org/vocab/unit/SEC", r.GPU, 1e9},
-			{"peak_gpu_memory_bytes", "peak GPU memory", "http://qudt.org/vocab/unit/BYTE", r.GPUPeak, 1}} {
-			if u.value != nil {
-				usage = append(usage, c.add(local("usage", number, u.property), "PropertyValue", entity{
-					"propertyID": u.property, "name": u.name, "unitCode": u.unit,
-					"value": strconv.FormatFloat(float64(*u.value)/u.by, 'f', -1, 64)}))
-			}
-		}
-		if usage != nil {
-			action["resourceUsage"] = usage
-		}
-		done := c.add(local("attempt", number), "CreateAction", action)
-		*controls = append(*controls, c.add(local("control", number), "ControlAction", entity{
-			"name": "orchestrate " + spec.Name, "instrument": ref(local("step", spec.Name)), "object": done}))
 		return nil
 	}, `SELECT a.attempt, a.task, a.try, coalesce(n.name, ''), coalesce(a.outcome, ''), coalesce(a.message, ''),
 		a.queued_ns, a.ended_ns, a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes, a.read_bytes, a.written_bytes,
@@ -343,8 +289,68 @@ func (c *crate) attempts(ctx context.Context, db *sqlite.DB, info *sqlite.RunInf
 		FROM runs r JOIN workflows w ON w.run = r.id AND w.workflow = ?2
 		JOIN tasks t ON t.run = r.id AND t.workflow = w.workflow
 		JOIN attempts a ON a.run = r.id AND a.task = t.task LEFT JOIN nodes n ON n.run = r.id AND n.node = a.node
-		WHERE r.name = ?1 AND a.queued_ns IS NOT NULL ORDER BY a.attempt`, info.Name, int64(a.Spec.ID))
-	return first, last, state, err
+		WHERE r.name = ?1 AND a.queued_ns IS NOT NULL ORDER BY a.attempt`, run, int64(a.Spec.ID))
+}
+
+func (c *crate) attempt(r *crateAttempt, spec *executor.TaskSpec) {
+	if c.first < 0 {
+		c.first = r.Queued
+	}
+	number, tool, step := strconv.FormatInt(r.Number, 10), local("tool", spec.Kind), local("step", spec.Name)
+	if !c.seen[tool] {
+		c.tools = append(c.tools, c.add(tool, "SoftwareApplication", entity{"name": spec.Kind}))
+	}
+	if !c.seen[step] {
+		c.steps = append(c.steps, c.add(step, "HowToStep", entity{"name": spec.Name,
+			"position": strconv.Itoa(len(c.steps)), "workExample": ref(tool)}))
+	}
+	action := entity{"name": fmt.Sprintf("task %s, attempt %d, on node %s", spec.Name, r.Try, r.Node),
+		"instrument": ref(tool), "startTime": c.at(r.Queued), "agent": c.agent,
+		"object": c.refs(spec.Inputs), "actionStatus": "https://schema.org/ActiveActionStatus"}
+	if len(spec.Command) > 0 {
+		action["description"] = strings.ToValidUTF8(strings.Join(spec.Command, " "), "\ufffd")
+	}
+	if r.Ended != nil {
+		action["endTime"] = c.at(*r.Ended)
+		c.last = max(c.last, *r.Ended)
+	}
+	switch r.Outcome {
+	case "ok":
+		action["actionStatus"], action["result"] = "https://schema.org/CompletedActionStatus", c.refs(spec.Outputs)
+	case "":
+	default:
+		action["actionStatus"], action["error"] = "https://schema.org/FailedActionStatus", r.Outcome+": "+r.Message
+		if r.Exit != nil && *r.Exit >= 0 {
+			action["error"] = fmt.Sprintf("%s, exit code %d: %s", r.Outcome, *r.Exit, r.Message)
+		}
+	}
+	if image, ok := c.images[spec.Image]; ok {
+		action["containerImage"] = image
+	}
+	if usage := c.usage(r, number); usage != nil {
+		action["resourceUsage"] = usage
+	}
+	done := c.add(local("attempt", number), "CreateAction", action)
+	c.controls = append(c.controls, c.add(local("control", number), "ControlAction", entity{
+		"name": "orchestrate " + spec.Name, "instrument": ref(step), "object": done}))
+}
+
+// usage adds the measurements of an attempt.
+func (c *crate) usage(r *crateAttempt, number string) (usage []entity) {
+	for _, u := range []struct {
+		property, name, unit string
+		value                *int64
+		by                   float64
+	}{{"cpu_s", "CPU time", "SEC", r.CPU, 1e9}, {"peak_memory_bytes", "peak memory", "BYTE", r.Peak, 1},
+		{"read_bytes", "bytes read", "BYTE", r.Read, 1}, {"written_bytes", "bytes written", "BYTE", r.Written, 1},
+		{"gpu_s", "GPU time", "SEC", r.GPU, 1e9}, {"peak_gpu_memory_bytes", "peak GPU memory", "BYTE", r.GPUPeak, 1}} {
+		if u.value != nil {
+			usage = append(usage, c.add(local("usage", number, u.property), "PropertyValue", entity{
+				"propertyID": u.property, "name": u.name, "unitCode": "http://qudt.org/vocab/unit/" + u.unit,
+				"value": strconv.FormatFloat(float64(*u.value)/u.by, 'f', -1, 64)}))
+		}
+	}
+	return usage
 }
 
 func (c *crate) refs(files []*executor.FileSpec) []entity {

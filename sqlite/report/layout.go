@@ -222,17 +222,10 @@ func (evenTicks) Ticks(low, high float64) []plot.Tick {
 	digits := max(0, int(-power))
 	var out []plot.Tick
 	for k := math.Ceil(low/step - 1e-9); k*step <= high+1e-9*step; k++ {
-		out = append(out, plot.Tick{Value: k * step, Label: strconv.FormatFloat(math.Abs(k)*step*sign(k), 'f', digits,
-			64)})
+		at := k*step + 0 // never -0
+		out = append(out, plot.Tick{Value: at, Label: strconv.FormatFloat(at, 'f', digits, 64)})
 	}
 	return out
-}
-
-func sign(k float64) float64 {
-	if k < 0 {
-		return -1
-	}
-	return 1
 }
 
 // logTicks stand at 1 to 9 times each power of ten; those at 1, and at 2 and 5 where there are few powers, have labels.
