@@ -30,7 +30,7 @@ ALONE := . ./cmd/gantry/debian ./planner/... ./trace ./trace/generate ./trace/jx
 	./executor/experiment/metrics ./executor/sim/hostmodel ./executor/container/evidence \
 	./executor/sim ./executor/experiment/load ./executor/forecast ./sqlite/report ./sqlite/report/results ./sqlite/report/study ./sqlite/logtest
 # Tests that drive programs, which they build without the race detector.
-DRIVERS := $$(go list ./scripts/... ./docs ./examples | grep -v scripts/lint)
+PROGRAMS := $$(go list ./scripts/... ./docs ./examples | grep -v scripts/lint)
 # The engine's goroutine waits for requests while time passes by itself, which it does in no test of its own: those of cmd and of runtimes
 # run it under the race detector, and those of executor/experiment simulate side by side.
 SIMULATED := ./executor
@@ -68,8 +68,8 @@ demo-slurm: setup build ## the same on a Slurm cluster of four virtual nodes on 
 	@scripts/demo slurm
 
 test: go room setup browser registry slurm build images static ## the tests of each landing, container tests included; sets up everything first; SEED
-	$(GO_TEST) -short -skip '$(UNDER_RACE)' ./cmd $(DRIVERS) $(SIMULATED) $(ALONE)
-	GANTRY_TEST_RUN='$(UNDER_RACE)' $(GO_TEST) -short -race $$(go list ./... | grep -vxF "$$(go list $(SIMULATED) $(ALONE) $(DRIVERS) ./scripts/lint)")
+	$(GO_TEST) -short -skip '$(UNDER_RACE)' ./cmd $(PROGRAMS) $(SIMULATED) $(ALONE)
+	GANTRY_TEST_RUN='$(UNDER_RACE)' $(GO_TEST) -short -race $$(go list ./... | grep -vxF "$$(go list $(SIMULATED) $(ALONE) $(PROGRAMS) ./scripts/lint)")
 
 test-long: go room setup browser registry readers slurm build images ## the rest, before a release: 3 hours; resumable; PART, see scripts/test-long; SEED
 	@scripts/test-long $(PART)
@@ -77,10 +77,10 @@ test-long: go room setup browser registry readers slurm build images ## the rest
 # Two parts of it. Rounds and pairs of fault points have their own.
 test-whole:
 	$(GO_TEST) -timeout 0 -skip '^(TestRounds|TestServerRounds|TestEveryFaultPoint)$$' \
-		$$(printf '%s\n' $(MORE) | grep -xF "$$(go list ./cmd $(DRIVERS) $(SIMULATED) $(ALONE))")
+		$$(printf '%s\n' $(MORE) | grep -xF "$$(go list ./cmd $(PROGRAMS) $(SIMULATED) $(ALONE))")
 
 test-race:
-	$(GO_TEST) -timeout 0 -race $$(printf '%s\n' $(MORE) | grep -vxF "$$(go list ./cmd $(DRIVERS) $(SIMULATED) $(ALONE))")
+	$(GO_TEST) -timeout 0 -race $$(printf '%s\n' $(MORE) | grep -vxF "$$(go list ./cmd $(PROGRAMS) $(SIMULATED) $(ALONE))")
 
 # More instances find no race in these.
 test-race-short:
