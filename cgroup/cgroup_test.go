@@ -468,14 +468,15 @@ func TestGroupsAreReadThatNobodyFound(t *testing.T) {
 	must(t, err)
 	defer w.Close()
 	defer close(over)
-	lives := joined(x, group, "read line")
+	seen, child := group+"/seen", group+"/unseen"
+	must(t, x.Create(seen, cgroup.Limits{}))
+	lives := joined(x, seen, "read line")
 	in, err := lives.StdinPipe()
 	must(t, err)
 	must(t, lives.Start())
-	defer func() { in.Close(); lives.Wait() }()
-	must(t, w.Watch(1, group, cgroup.Everything))
+	defer func() { in.Close(); lives.Wait(); must(t, x.Remove(seen)) }()
+	must(t, w.Watch(1, seen, cgroup.Everything))
 	<-taken
-	child := group + "/unseen"
 	must(t, w.Watch(2, child, cgroup.Everything))
 	must(t, x.Create(child, cgroup.Limits{PIDs: 50}))
 	if out, err := joined(x, child, "true").CombinedOutput(); err != nil {

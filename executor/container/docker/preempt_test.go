@@ -166,6 +166,9 @@ func TestACheckpointedTaskGoesOnOnAnotherNode(t *testing.T) {
 		}, 200 * time.Millisecond, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if emulatedProcessor {
+				c.run *= 10 // it takes seconds to look whether the task may be stopped
+			}
 			s := task(c.name, c.run)
 			a := r.launch(s, keeps(size))
 			r.started(a)
