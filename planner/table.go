@@ -98,7 +98,7 @@ type pastTask struct {
 	kind                                KindID
 	stage, retries                      int32
 	need                                unit.Vector
-	checkpointSize                      unit.Bytes
+	reads, checkpointSize               unit.Bytes
 	formal, checkpointable, restartable bool
 }
 
@@ -119,8 +119,8 @@ func (x *tasks) of(t TaskID) *Task {
 func (x *tasks) ended(t TaskID) *Task {
 	p := x.past.at(t)
 	return &Task{ID: t, Workflow: p.workflow, Kind: p.kind, Stage: p.stage, Need: p.need, Retries: p.retries,
-		Formal:         p.formal,
-		Checkpointable: p.checkpointable, CheckpointSize: p.checkpointSize, Restartable: p.restartable}
+		Reads: p.reads, Formal: p.formal, Checkpointable: p.checkpointable, CheckpointSize: p.checkpointSize,
+		Restartable: p.restartable}
 }
 
 // end drops the links of a task whose workflow has ended. It reports whether that was the last one of its page, which
@@ -135,7 +135,7 @@ func (x *tasks) end(t TaskID) bool {
 	page := new([pageSize]pastTask)
 	for i := range page {
 		t := &x.pages[k][i]
-		page[i] = pastTask{t.Workflow, t.Kind, t.Stage, t.Retries, t.Need, t.CheckpointSize, t.Formal,
+		page[i] = pastTask{t.Workflow, t.Kind, t.Stage, t.Retries, t.Need, t.Reads, t.CheckpointSize, t.Formal,
 			t.Checkpointable, t.Restartable}
 	}
 	x.past.pages[k], x.pages[k] = page, nil

@@ -17,53 +17,29 @@ type Declared struct {
 	Startup  time.Duration
 	Overhead func(t *planner.Task) time.Duration
 	Model    ErrorModel
-	pages    [][]declaration // of tasks: growing moves nothing
-	gone     []int32         // by page: tasks that were forgotten
-	len      int
-	on       map[planner.TaskID][]time.Duration // by node, of tasks that have it so
+	tasks    map[planner.TaskID]declaration
 }
-
-const pageSize = 1024
 
 type declaration struct {
 	run    time.Duration
 	source planner.Source
-	each   bool // node has a run of its own
+	on     []time.Duration // by node; nil: run is at speed 1
 }
 
-var (
-	_ planner.Ranker = (*Declared)(nil)
-	_ planner.Steady = (*Declared)(nil)
-)
+var _ planner.Ranker = (*Declared)(nil)
 
 // Declare says how long t is estimated to run on a node of speed 1 or, if on is not nil, on each node by id. Source
 // distinguishes declared values from defaults.
 func (d *Declared) Declare(t planner.TaskID, run time.Duration, on []time.Duration, source planner.Source) {
-	for int(t) >= len(d.pages)*pageSize {
-		d.pages, d.gone = append(d.pages, make([]declaration, pageSize)), append(d.gone, 0)
+	if d.tasks == nil {
+		d.tasks = map[planner.TaskID]declaration{}
 	}
-	d.pages[t/pageSize][t%pageSize] = declaration{run, source, on != nil}
-	if on != nil {
-		if d.on == nil {
-			d.on = map[planner.TaskID][]time.Duration{}
-		}
-		d.on[t] = on
-	}
-	d.len = max(d.len, int(t)+1)
+	d.tasks[t] = declaration{run, source, on}
 }
 
 // Forget gives back the declaration of a task of a workflow that has ended. It is called once for each task, after the
 // round that heard of the end: policies may ask for estimates of tasks that ended last.
-func (d *Declared) Forget(t planner.TaskID) {
-	if int(t) >= len(d.pages)*pageSize {
-		return
-	}
-	delete(d.on, t)
-	d.pages[t/pageSize][t%pageSize] = declaration{}
-	if d.gone[t/pageSize]++; d.gone[t/pageSize] == pageSize {
-		d.pages[t/pageSize] = nil
-	}
-}
+func (d *Declared) Forget(t planner.TaskID) { delete(d.tasks, t) }
 
 // Start is the time added to the runs of t.
 func (d *Declared) Start(t *planner.Task) time.Duration {
@@ -71,14 +47,6 @@ func (d *Declared) Start(t *planner.Task) time.Duration {
 		return d.Overhead(t)
 	}
 	return d.Startup
-}
-
-// of returns the declaration of t; nil if there is none.
-func (d *Declared) of(t planner.TaskID) *declaration {
-	if int(t) >= d.len || d.pages[t/pageSize] == nil || d.pages[t/pageSize][t%pageSize].source == 0 {
-		return nil
-	}
-	return &d.pages[t/pageSize][t%pageSize]
 }
 
 // Run implements planner.Estimator.
@@ -123,12 +91,8 @@ func (d *Declared) Work(t *planner.Task) (planner.Work, bool) {
 
 // BySpeed implements planner.Ranker.
 func (d *Declared) BySpeed(t *planner.Task) bool {
-	dec := d.of(t.ID)
-	return dec == nil || !dec.each
+	return d.tasks[t.ID].on == nil
 }
-
-// Steady implements planner.Steady.
-func (d *Declared) Steady() bool { return true }
 
 // belief is an estimate, without the start of a container: factor times run, on one node if it is of each or else at
 // speed 1.
@@ -141,18 +105,18 @@ type belief struct {
 
 // estimate returns the estimate of t on n.
 func (d *Declared) estimate(t *planner.Task, n *planner.Node) (belief, planner.Source) {
-	dec := d.of(t.ID)
-	if dec == nil {
+	dec, ok := d.tasks[t.ID]
+	if !ok {
 		return belief{factor: 1, weight: 1}, planner.SourceDefault
 	}
-	b := belief{run: dec.run, each: dec.each, factor: 1, weight: 1}
-	if dec.each {
-		b.run = d.on[t.ID][n.ID]
+	b := belief{run: dec.run, each: dec.on != nil, factor: 1, weight: 1}
+	if b.each {
+		b.run = dec.on[n.ID]
 	}
 	if k := d.Model.Kind; k != NoError && k != Uniform {
 		mean := dec.run
-		if dec.each {
-			mean = meanOf(d.on[t.ID])
+		if b.each {
+			mean = meanOf(dec.on)
 		}
 		b.run, b.factor, b.weight = d.Model.estimate(t, b.run, mean)
 		return b, planner.SourceErroneous

@@ -87,12 +87,10 @@ func (l *Learned) Observe(v planner.View, e planner.Event) {
 	}
 	att := v.Attempt(x.Attempt)
 	task, node := v.Task(att.Task), &v.Nodes()[att.Node]
-	if int(task.Kind) >= len(l.seen) || int(task.ID) >= len(l.tasks)*pageSize || !l.Declared.BySpeed(task) {
+	if int(task.Kind) >= len(l.seen) || !l.Declared.BySpeed(task) {
 		return
 	}
-	t := &l.tasks[task.ID/pageSize][task.ID%pageSize]
-	s := Sample{Ran: planner.Whole(x.Ran, att.Done), Features: Features{Input: t.input, CPU: t.cpu,
-		Memory: unit.Bytes(t.memory), Speed: node.Speed, Load: l.load}}
+	s := Sample{Ran: planner.Whole(x.Ran, att.Done), Features: features(task, node, l.load)}
 	if d := l.Declared.Run(task, node); d.Source == planner.SourceDeclared {
 		s.Declared = d.Run - l.Declared.Start(task)
 	}
@@ -141,7 +139,7 @@ func (l *Learned) Run(t *planner.Task, n *planner.Node) planner.Estimate {
 // Remaining implements planner.Estimator.
 func (l *Learned) Remaining(t *planner.Task, n *planner.Node, ran time.Duration) time.Duration {
 	l.learn(t)
-	if k, _ := l.known(t); k == nil || k.left() == nil {
+	if k := l.known(t); k == nil || k.left() == nil {
 		return Overrun(l.Run(t, n).Run, ran)
 	}
 	return l.Trained.Remaining(t, n, ran)
@@ -150,7 +148,7 @@ func (l *Learned) Remaining(t *planner.Task, n *planner.Node, ran time.Duration)
 // Unscaled implements planner.Ranker.
 func (l *Learned) Unscaled(t *planner.Task, n *planner.Node) (time.Duration, uint64) {
 	l.learn(t)
-	if k, _ := l.known(t); k == nil || k.Runtime == nil {
+	if k := l.known(t); k == nil || k.Runtime == nil {
 		return l.Run(t, n).Run, 1
 	}
 	return l.Trained.Unscaled(t, n)
