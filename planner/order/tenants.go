@@ -56,8 +56,7 @@ type Tenants struct {
 	ledger  *share.Ledger
 	total   unit.Vector
 	weights int64
-	given   []gift             // that no event shows yet
-	stale   []planner.TenantID // whose next task may be another than the ledger knows
+	given   []gift // that no event shows yet
 	parked  []planner.TaskID
 	next    int // in parked
 	back    []planner.TaskID
@@ -147,10 +146,6 @@ func (q *Tenants) Update(c *planner.Cycle) {
 	if !q.Late {
 		q.demote(c)
 	}
-	for _, m := range q.stale {
-		q.refresh(c, m)
-	}
-	q.stale = q.stale[:0]
 }
 
 // demote lets tasks whose jobs cannot end in time any more take turns with regular ones. By EMWTF they are in front; by
@@ -246,7 +241,6 @@ func (q *Tenants) Add(c *planner.Cycle, t planner.TaskID) {
 	q.welcome(m)
 	w.key = int64(job.ID)
 	q.push(kinds*(int(m)+1)+int(d), t)
-	q.refresh(c, m)
 }
 
 // reenter lets a task that waits by its urgency enter again, as that is another since tasks were added below it.
@@ -279,16 +273,13 @@ func (q *Tenants) head(c *planner.Cycle, first int) int {
 	return best
 }
 
-// refresh gives the ledger the next need of a member.
-func (q *Tenants) refresh(c *planner.Cycle, m planner.TenantID) {
-	if q.ledger == nil {
-		return
+// want returns the need of the next task of a member; false if it has none that may start now.
+func (q *Tenants) want(c *planner.Cycle, m planner.TenantID) (need unit.Vector, ok bool) {
+	i := q.head(c, kinds*(int(m)+1))
+	if i < 0 || q.capped(c, m, i) {
+		return need, false
 	}
-	if i := q.head(c, kinds*(int(m)+1)); i >= 0 && !q.capped(c, m, i) {
-		q.ledger.Want(m, c.Task(q.lanes[i].heap.Items[0]).Need)
-	} else {
-		q.ledger.Content(m)
-	}
+	return c.Task(q.lanes[i].heap.Items[0]).Need, true
 }
 
 // capped reports whether the next task of a member would bring it above its guaranteed part. A member that holds
@@ -323,16 +314,9 @@ func (q *Tenants) Next(c *planner.Cycle) (planner.TaskID, bool) {
 	}
 	m := planner.TenantID(0)
 	if q.ledger != nil {
-		for {
-			var ok bool
-			if m, ok = q.ledger.Least(); !ok {
-				return planner.None, false
-			}
-			if i := q.head(c, kinds*(int(m)+1)); i >= 0 && c.Task(q.lanes[i].heap.Items[0]).Need == q.ledger.Wants(m) &&
-				!q.capped(c, m, i) {
-				break
-			}
-			q.refresh(c, m) // the wanted task found a place by another way
+		var ok bool
+		if m, ok = q.ledger.Least(func(m planner.TenantID) (unit.Vector, bool) { return q.want(c, m) }); !ok {
+			return planner.None, false
 		}
 	}
 	i := q.head(c, kinds*(int(m)+1))
@@ -351,9 +335,6 @@ func (q *Tenants) Take(c *planner.Cycle, t planner.TaskID) {
 		return
 	}
 	q.pop(q.at)
-	if q.level == regular {
-		q.refresh(c, q.member(c.Workflow(c.Task(t).Workflow)))
-	}
 }
 
 // Return takes back a task that was taken and found no place in this round.
@@ -375,11 +356,6 @@ func (q *Tenants) Defer(c *planner.Cycle, t planner.TaskID) {
 		}
 	}
 	q.lanes[q.at].passed = q.round
-	if q.level == regular {
-		m := q.member(c.Workflow(c.Task(t).Workflow))
-		q.refresh(c, m)
-		q.stale = append(q.stale, m)
-	}
 }
 
 // Untake puts a task back that was taken in this round, so that Next returns it again.
@@ -423,10 +399,7 @@ func (q *Tenants) Sibling(c *planner.Cycle, t planner.TaskID, holds func(planner
 }
 
 // Gave says that a task found a place without being taken.
-func (q *Tenants) Gave(c *planner.Cycle, t planner.TaskID) {
-	q.give(c, t, +1)
-	q.refresh(c, q.member(c.Workflow(c.Task(t).Workflow)))
-}
+func (q *Tenants) Gave(c *planner.Cycle, t planner.TaskID) { q.give(c, t, +1) }
 
 // give counts the need of a task for its member, until events tell.
 func (q *Tenants) give(c *planner.Cycle, t planner.TaskID, sign int) {
@@ -442,7 +415,7 @@ func (q *Tenants) give(c *planner.Cycle, t planner.TaskID, sign int) {
 	}
 	m := q.member(c.Workflow(c.Task(t).Workflow))
 	q.ledger.Add(m, need)
-	q.given, q.stale = append(q.given, gift{t, m, need}), append(q.stale, m)
+	q.given = append(q.given, gift{t, m, need})
 }
 
 // Share returns the share of a member, as its rule has it.
@@ -485,9 +458,6 @@ func (q *Tenants) holds(v planner.View, a planner.AttemptID, change unit.Vector)
 	m := q.member(v.Workflow(v.Task(v.Attempt(a).Task).Workflow))
 	q.welcome(m)
 	q.ledger.Add(m, change)
-	if q.Capped {
-		q.stale = append(q.stale, m)
-	}
 }
 
 func (q *Tenants) less(t, u planner.TaskID) bool {

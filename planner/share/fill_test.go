@@ -19,15 +19,17 @@ type step struct {
 func fill(total unit.Vector, demands []unit.Vector, rule share.Rule, misfit share.OnMisfit) (
 	tasks []int, steps []step) {
 	l := share.New(total, rule)
-	for m, d := range demands {
-		if d != (unit.Vector{}) { // what needs nothing fits without end
-			l.Want(planner.TenantID(m), d)
-		}
+	for m := range demands {
+		l.Weigh(planner.TenantID(m), 1)
+	}
+	passed := make([]bool, len(demands))
+	wants := func(m planner.TenantID) (unit.Vector, bool) { // what needs nothing fits without end
+		return demands[m], demands[m] != (unit.Vector{}) && !passed[m]
 	}
 	tasks = make([]int, len(demands))
 	var consumed unit.Vector
 	for {
-		m, ok := l.Least()
+		m, ok := l.Least(wants)
 		if !ok {
 			return tasks, steps
 		}
@@ -36,7 +38,7 @@ func fill(total unit.Vector, demands []unit.Vector, rule share.Rule, misfit shar
 			if misfit == share.Stop {
 				return tasks, steps
 			}
-			l.Content(m)
+			passed[m] = true
 			continue
 		}
 		consumed = next

@@ -77,7 +77,7 @@ func Dominant(v, total unit.Vector) unit.Dim {
 	return best
 }
 
-// Ledger knows the usage of every tenant and the tenant to be served next.
+// Ledger knows the usage of every tenant.
 type Ledger struct {
 	rule    Rule
 	total   unit.Vector
@@ -86,11 +86,8 @@ type Ledger struct {
 
 type account struct {
 	used   unit.Vector
-	next   unit.Vector // demand of the next task
-	wants  bool        // there is one
 	share  exact.Fraction
-	ask    exact.Fraction // share of the next demand alone
-	weight int64          // the divisor of shares; 0: 1
+	weight int64 // the divisor of shares; 0: 1
 }
 
 // New returns a ledger in which nobody has anything of total.
@@ -103,15 +100,13 @@ func (l *Ledger) Resize(total unit.Vector) {
 	}
 	l.total = total
 	for i := range l.tenants {
-		l.divide(&l.tenants[i])
+		a := &l.tenants[i]
+		a.share = l.of(a, a.used)
 	}
 }
 
 // Used returns the resources that tenant m has.
 func (l *Ledger) Used(m planner.TenantID) unit.Vector { return l.at(m).used }
-
-// Wants returns the demand of the next task of tenant m, as it was set last.
-func (l *Ledger) Wants(m planner.TenantID) unit.Vector { return l.at(m).next }
 
 // Share returns the share of tenant m.
 func (l *Ledger) Share(m planner.TenantID) exact.Fraction { return l.at(m).share }
@@ -121,11 +116,8 @@ func (l *Ledger) Share(m planner.TenantID) exact.Fraction { return l.at(m).share
 func (l *Ledger) Weigh(m planner.TenantID, weight int64) {
 	a := l.at(m)
 	a.weight = weight
-	l.divide(a)
+	a.share = l.of(a, a.used)
 }
-
-// divide computes the shares of a tenant.
-func (l *Ledger) divide(a *account) { a.share, a.ask = l.of(a, a.used), l.of(a, a.next) }
 
 func (l *Ledger) of(a *account, v unit.Vector) exact.Fraction {
 	f := l.rule.Of(v, l.total)
@@ -144,40 +136,34 @@ func (l *Ledger) Add(m planner.TenantID, v unit.Vector) {
 	a.share = l.of(a, a.used)
 }
 
-// Want says that the next task of tenant m has this demand.
-func (l *Ledger) Want(m planner.TenantID, demand unit.Vector) {
-	a := l.at(m)
-	if a.wants = true; a.next != demand {
-		a.next, a.ask = demand, l.of(a, demand)
-	}
-}
-
-// Content says that tenant m wants nothing more.
-func (l *Ledger) Content(m planner.TenantID) { l.at(m).wants = false }
-
 // Least returns the tenant to be served next: the least share, then the least share of the next demand alone, then the
-// first tenant; false if nobody wants anything.
-func (l *Ledger) Least() (planner.TenantID, bool) {
-	least := planner.TenantID(planner.None)
+// first tenant; false if nobody wants anything. Wants returns the demand of the next task of a tenant, if there is one.
+func (l *Ledger) Least(wants func(m planner.TenantID) (unit.Vector, bool)) (least planner.TenantID, ok bool) {
+	var first *account
+	var next unit.Vector
 	for m := range l.tenants {
-		if a := &l.tenants[m]; a.wants && (least == planner.None || a.before(&l.tenants[least])) {
-			least = planner.TenantID(m)
+		demand, any := wants(planner.TenantID(m))
+		if !any {
+			continue
 		}
+		a := &l.tenants[m]
+		if ok {
+			c := a.share.Compare(first.share)
+			if c == 0 {
+				c = l.of(a, demand).Compare(l.of(first, next))
+			}
+			if c >= 0 {
+				continue
+			}
+		}
+		least, first, next, ok = planner.TenantID(m), a, demand, true
 	}
-	return least, least != planner.None
-}
-
-func (a *account) before(b *account) bool {
-	if c := a.share.Compare(b.share); c != 0 {
-		return c < 0
-	}
-	return a.ask.Compare(b.ask) < 0
+	return least, ok
 }
 
 func (l *Ledger) at(m planner.TenantID) *account {
-	none := exact.Fraction{Den: 1}
 	for int(m) >= len(l.tenants) {
-		l.tenants = append(l.tenants, account{share: none, ask: none})
+		l.tenants = append(l.tenants, account{share: exact.Fraction{Den: 1}})
 	}
 	return &l.tenants[m]
 }
