@@ -250,12 +250,6 @@ func (d *Draft) Earliest(n NodeID, need unit.Vector, dur time.Duration, from Tim
 	return d.profile(n).Earliest(need, dur, max(from, d.now))
 }
 
-// Latest returns the last instant from which need is free on node n for dur, not before from and so that it ends by
-// until.
-func (d *Draft) Latest(n NodeID, need unit.Vector, dur time.Duration, from, until Time) (Time, bool) {
-	return d.profile(n).Latest(need, dur, max(from, d.now), until)
-}
-
 // LookAhead keeps the usage of node n over time from now on, so that the expected ends of its tasks do not depend on
 // when the usage is first asked for.
 func (d *Draft) LookAhead(n NodeID) {
@@ -266,10 +260,6 @@ func (d *Draft) LookAhead(n NodeID) {
 
 // Promises returns how many segments are planned on node n that are not due in this round.
 func (d *Draft) Promises(n NodeID) int { return d.queues[n].live }
-
-// Usage yields the resources in use on node n from now on: the instants at which they change, ascending, with the
-// amount from there on. It includes all running and planned tasks.
-func (d *Draft) Usage(n NodeID) iter.Seq2[Time, unit.Vector] { return d.profile(n).All() }
 
 // Sketch makes p the usage of node n from now on, to try things on.
 func (d *Draft) Sketch(n NodeID, p *timeline.Profile) { p.Copy(d.profile(n)) }
@@ -638,7 +628,7 @@ func sameUse(a, b *Segment, from Time) bool {
 		max(a.Start, from) == max(b.Start, from)
 }
 
-// Changes counts how often the usage from then on changed: the result of Usage stays true as long as it is the same.
+// Changes counts how often the usage from then on changed: the result of Sketch stays true as long as it is the same.
 func (d *Draft) Changes() uint64 { return d.changes }
 
 // account adds a segment to the sums, or takes it out.

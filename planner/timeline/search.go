@@ -83,22 +83,22 @@ func (p *Profile) Latest(need unit.Vector, dur time.Duration, from, until unit.T
 	if dur == 0 {
 		return min(until, unit.Never-1), true
 	}
-	k, i := p.find(until - 1)
-	for end := until; end > from && uint64(end)-uint64(from) >= uint64(dur); {
-		start, found := end-unit.Time(dur), false
-		if k, i, found = p.lastOver(&q, k, i, start); !found {
-			return start, true
+	var last unit.Time
+	found := false
+	for from < until {
+		start, ok := p.EarliestBefore(need, dur, from, until-unit.Time(dur)+1)
+		if !ok {
+			break
 		}
-		if k, i, found = p.lastFree(&q, k, i, from); !found {
-			return 0, false
-		}
-		if b := &p.blocks[k]; i+1 < len(b.at) {
-			end = b.at[i+1]
+		k, i := p.find(start)
+		if k, i, ok = p.over(&q, k, i, until); ok {
+			from = p.blocks[k].at[i]
 		} else {
-			end = p.blocks[k+1].first
+			from = until
 		}
+		last, found = from-unit.Time(dur), true // it has room from start up to there
 	}
-	return 0, false
+	return last, found
 }
 
 // over returns the first breakpoint, from one on and before an instant, from which on need does not fit.
@@ -150,58 +150,6 @@ func (p *Profile) free(q *query, k, i int, before unit.Time) (int, int, bool) {
 		}
 	}
 	return 0, 0, false
-}
-
-// lastOver returns the last breakpoint, up to one, from which on need does not fit at some time after an instant.
-func (p *Profile) lastOver(q *query, k, i int, after unit.Time) (int, int, bool) {
-	for ; ; i = len(p.blocks[k].at) - 1 {
-		b := &p.blocks[k]
-		if !b.below(p.dims, q) {
-			first := 0
-			if b.first <= after {
-				first = b.upTo(after) - 1
-			}
-			j := first - 1
-			for _, d := range q.dims {
-				used, limit := b.used[d], q.limit[d]-b.base[d]
-				for m := i; m > j; m-- {
-					if used[m] > limit {
-						j = m
-					}
-				}
-			}
-			if j >= first {
-				return k, j, true
-			}
-		}
-		if k--; b.first <= after || k < 0 {
-			return 0, 0, false
-		}
-	}
-}
-
-// lastFree returns the last breakpoint, up to one, from which on need fits at some time after an instant.
-func (p *Profile) lastFree(q *query, k, i int, after unit.Time) (int, int, bool) {
-	for ; ; i = len(p.blocks[k].at) - 1 {
-		b := &p.blocks[k]
-		if !b.above(p.dims, q) {
-			for n := len(b.at); n != i && i >= 0; {
-				n = i
-				for _, d := range q.dims {
-					used, limit := b.used[d], q.limit[d]-b.base[d]
-					for i >= 0 && used[i] > limit {
-						i--
-					}
-				}
-			}
-			if i >= 0 {
-				return k, i, true
-			}
-		}
-		if k--; b.first <= after || k < 0 {
-			return 0, 0, false
-		}
-	}
 }
 
 // below reports whether need fits throughout a block.
