@@ -46,12 +46,8 @@ type job struct {
 	stale  bool         // end may be too late: tasks ended before they should have
 	sought bool         // in plan.mappedNow
 
-	starts  []instant    // planned tasks by start; those before next were dealt with
-	next    int          // in starts
-	sorted  bool         // starts is up to date
-	nextAt  planner.Time // when the next task is due
-	touched bool         // nextAt is not up to date: in plan.touched
-	heap    int          // position in follow.calendar; -1: none
+	nextAt  planner.Time // see nextStart
+	touched bool         // nextAt is not up to date
 }
 
 // stage is where a task is in the plan.
@@ -81,6 +77,19 @@ type placement struct {
 func (j *job) occupies(i int32) bool {
 	at := &j.at[i]
 	return at.stage != unplaced && at.stage != over && at.pool != nowhere && at.start < at.end && !j.dummy(i)
+}
+
+// nextStart is the first planned start of its tasks; unit.Never if none is planned.
+func (j *job) nextStart() planner.Time {
+	if j.touched {
+		j.touched, j.nextAt = false, unit.Never
+		for i := range j.at {
+			if j.at[i].stage == planned {
+				j.nextAt = min(j.nextAt, j.at[i].start)
+			}
+		}
+	}
+	return j.nextAt
 }
 
 func (j *job) task(i int32) planner.TaskID { return j.tasks[i].ID }

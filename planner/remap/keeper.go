@@ -35,7 +35,6 @@ type keeper struct {
 type follow struct {
 	// something did not end when it was estimated to: as long as all does, nothing moves up, as in the paper
 	adrift     bool
-	calendar   heap.Heap[*job]   // by nextAt
 	ready      []heap.Heap[item] // by pool: due tasks that are ready, by claim
 	slips      heap.Heap[item]   // due tasks, by assumed start
 	ends       heap.Heap[item]   // active tasks, by estimated end
@@ -58,21 +57,11 @@ func byStart(a, b start) int {
 	return cmp.Or(cmp.Compare(a.j.at[a.i].start, b.j.at[b.i].start), cmp.Compare(a.j.id, b.j.id), cmp.Compare(a.i, b.i))
 }
 
-// instant is a task of a job, and when it is due.
-type instant struct {
-	at planner.Time
-	i  int32
-}
-
 func newFollow(pools int, adrift bool) follow {
 	f := follow{adrift: adrift, slips: items(), ends: items()}
 	for range pools {
 		f.ready = append(f.ready, items())
 	}
-	f.calendar.Before = func(a, b **job) bool {
-		return cmp.Or(cmp.Compare((*a).nextAt, (*b).nextAt), cmp.Compare((*a).id, (*b).id)) < 0
-	}
-	f.calendar.Moved = func(j **job, at int) { (*j).heap = at }
 	return f
 }
 
@@ -121,8 +110,17 @@ func (p *keeper) relieve() {
 	if p.horizon <= p.c.Now() {
 		return
 	}
-	p.refresh()
-	list := p.plannedBefore(p.horizon, 0, nil)
+	var list []start
+	for _, j := range p.present {
+		if j.nextStart() >= p.horizon {
+			continue
+		}
+		for i := range j.at {
+			if at := &j.at[i]; at.stage == planned && at.start < p.horizon && at.pool != nowhere {
+				list = append(list, start{j, int32(i)})
+			}
+		}
+	}
 	slices.SortFunc(list, byStart)
 	for _, s := range list {
 		at := s.j.at[s.i]
@@ -137,20 +135,6 @@ func (p *keeper) relieve() {
 		p.put(s.j, s.i, at)
 		p.push(s.j, s.i)
 	}
-}
-
-// plannedBefore appends the tasks that are planned to start before an instant, of the jobs from a point of the heap on.
-func (p *follow) plannedBefore(until planner.Time, from int, list []start) []start {
-	if from >= p.calendar.Len() || p.calendar.Items[from].nextAt >= until {
-		return list
-	}
-	j := p.calendar.Items[from]
-	for i := range j.at {
-		if at := &j.at[i]; at.stage == planned && at.start < until && at.pool != nowhere {
-			list = append(list, start{j, int32(i)})
-		}
-	}
-	return p.plannedBefore(until, 2*from+2, p.plannedBefore(until, 2*from+1, list))
 }
 
 // ended takes a task out that ended, in any way.
@@ -361,9 +345,10 @@ func (p *follow) lose(j *job) {
 // startDue starts the tasks that can start now.
 func (p *keeper) startDue() error {
 	now := p.c.Now()
-	p.refresh()
-	for p.calendar.Len() > 0 && p.calendar.Items[0].nextAt <= now {
-		p.fallDue(p.calendar.Items[0])
+	for _, j := range p.present {
+		if j.nextStart() <= now {
+			p.fallDue(j)
+		}
 	}
 	if err := p.startStill(); err != nil {
 		return err
@@ -413,32 +398,13 @@ func (p *keeper) startReady(k int) error {
 	return nil
 }
 
-// fallDue makes the next tasks of a job due.
+// fallDue makes the tasks of a job due whose planned starts have come.
 func (p *keeper) fallDue(j *job) {
-	now := p.c.Now()
-	if !j.sorted {
-		j.sorted, j.next, j.starts = true, 0, j.starts[:0]
-		for i := range j.at {
-			if j.at[i].stage == planned {
-				j.starts = append(j.starts, instant{j.at[i].start, int32(i)})
-			}
-		}
-		slices.SortFunc(j.starts, func(a, b instant) int {
-			if a.at != b.at {
-				return cmp.Compare(a.at, b.at)
-			}
-			return int(a.i - b.i)
-		})
-	}
-	for ; j.next < len(j.starts); j.next++ {
-		i := j.starts[j.next].i
-		at := &j.at[i]
-		if at.stage != planned {
+	j.touched = true
+	for k := range j.at {
+		i, at := int32(k), &j.at[k]
+		if at.stage != planned || at.start > p.c.Now() {
 			continue
-		}
-		if j.nextAt = at.start; j.nextAt > now {
-			p.sift(j)
-			return
 		}
 		if at.stage = due; j.dummy(i) {
 			continue
@@ -448,8 +414,6 @@ func (p *keeper) fallDue(j *job) {
 			p.claim(j, i)
 		}
 	}
-	j.nextAt = unit.Never
-	p.leave(j)
 }
 
 // startStill starts dummies, which need no slot.
@@ -633,10 +597,9 @@ func (p *keeper) explain() {
 
 // wake is when the next round is due if nothing happens before.
 func (p *keeper) wake() planner.Time {
-	p.refresh()
 	next := unit.Never
-	if p.calendar.Len() > 0 {
-		next = p.calendar.Items[0].nextAt
+	for _, j := range p.present {
+		next = min(next, j.nextStart())
 	}
 	for p.slips.Len() > 0 {
 		if x := p.slips.Items[0]; x.j.at[x.i].stage == due && x.j.at[x.i].start == x.at {
@@ -646,38 +609,6 @@ func (p *keeper) wake() planner.Time {
 		p.slips.Pop()
 	}
 	return max(next, p.c.Now()+1)
-}
-
-// touch says that the starts of a job may have changed.
-func (p *plan) touch(j *job) {
-	j.sorted = false
-	if !j.touched {
-		j.touched = true
-		p.touched = append(p.touched, j)
-	}
-}
-
-// refresh brings the heap of jobs up to date.
-func (p *keeper) refresh() {
-	for _, j := range p.touched {
-		j.touched = false
-		if p.jobs[j.id] != j {
-			continue
-		}
-		j.nextAt = unit.Never
-		for i := range j.at {
-			if j.at[i].stage == planned {
-				j.nextAt = min(j.nextAt, j.at[i].start)
-			}
-		}
-		if j.nextAt == unit.Never {
-			p.leave(j)
-		} else {
-			p.sift(j)
-		}
-	}
-	clear(p.touched)
-	p.touched = p.touched[:0]
 }
 
 // item is a task and an instant.
@@ -699,22 +630,6 @@ func (a *item) before(b *item) bool {
 
 // items returns a heap with the earliest item in front. Items that do not hold any more are skipped when met.
 func items() heap.Heap[item] { return heap.Heap[item]{Before: (*item).before} }
-
-// sift puts a job where its next start belongs in the heap of jobs.
-func (p *follow) sift(j *job) {
-	if j.heap < 0 {
-		p.calendar.Push(j)
-	} else {
-		p.calendar.Fix(j.heap)
-	}
-}
-
-// leave takes a job out of the heap of jobs.
-func (p *follow) leave(j *job) {
-	if j.heap >= 0 {
-		p.calendar.Remove(j.heap)
-	}
-}
 
 // admit maps jobs that have arrived. The job queue is in order of deadlines.
 func (p *keeper) admit(arrived []planner.WorkflowID) {
@@ -777,7 +692,7 @@ func (p *keeper) predict(j *job) {
 func (p *keeper) newJob(w planner.WorkflowID) *job {
 	c, flow := p.c, p.c.Workflow(w)
 	n := len(flow.Tasks)
-	j := &job{id: w, start: max(flow.Release, flow.Arrived), due: flow.Due, fixed: -1, heap: -1,
+	j := &job{id: w, start: max(flow.Release, flow.Arrived), due: flow.Due, fixed: -1, touched: true,
 		position: len(p.present),
 		tasks:    make([]*planner.Task, n), begin: unit.Never, at: make([]placement, n), byRun: make([]int32, n),
 		rank: make([]int32, n)}
@@ -834,7 +749,6 @@ func (p *keeper) newJob(w planner.WorkflowID) *job {
 // dismiss takes a job out of the plan, and forgets it.
 func (p *keeper) dismiss(j *job) {
 	p.remove(j)
-	p.leave(j)
 	last := len(p.present) - 1
 	p.present[j.position], p.spans[j.position] = p.present[last], p.spans[last]
 	p.present[j.position].position = j.position

@@ -29,7 +29,6 @@ type plan struct {
 	places []placement
 
 	// What the keeper is to look at.
-	touched   []*job  // their nextAt may have changed
 	sought    []start // tasks whose inputs may have to be copied ahead: another place, or new files
 	mappedNow []*job  // of these all tasks
 }
@@ -62,7 +61,7 @@ func (p *plan) put(j *job, i int32, at placement) {
 	j.stale = j.stale || at.start > j.at[i].start || at.end < j.at[i].end
 	j.at[i] = at
 	p.occupy(j, i)
-	p.touch(j)
+	j.touched = true
 }
 
 // occupy adds the use of a task to its pool.
@@ -115,7 +114,7 @@ func (p *plan) unplace(j *job) {
 			j.at[i] = placement{}
 		}
 	}
-	p.touch(j)
+	j.touched = true
 }
 
 // eachUsage applies do to the usage of each pool.
@@ -155,7 +154,7 @@ func (p *plan) restore() {
 		copy(s.j.at, p.places[s.places:])
 		s.j.begin, s.j.end, s.j.placed, s.j.eager = s.begin, s.end, s.placed, s.eager
 		p.span(s.j)
-		p.touch(s.j)
+		s.j.touched = true
 	}
 }
 

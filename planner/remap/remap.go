@@ -113,7 +113,7 @@ func (p *Policy) Plan(ctx context.Context, c *planner.Cycle) error {
 func (p *Policy) rebuild() {
 	p.makePools()
 	p.present, p.spans, p.follow = p.present[:0], p.spans[:0], newFollow(len(p.pools), p.adrift)
-	p.touched, p.sought, p.mappedNow = nil, nil, nil
+	p.sought, p.mappedNow = nil, nil
 	clear(p.jobs)
 	var unordered []planner.TaskID // by the last round
 	for n := range p.c.NodeCount() {
