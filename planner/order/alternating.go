@@ -1,11 +1,11 @@
 package order
 
 import (
+	"cmp"
 	"slices"
 
 	"gantry/planner"
 	"gantry/planner/exact"
-	"gantry/planner/heap"
 	"gantry/planner/rank"
 )
 
@@ -20,26 +20,16 @@ type Alternating struct {
 	sequence []planner.TaskID
 	next     int
 	stale    bool
-
-	lists   heap.Heap[rankedList] // merge of the workflows, by the rank of their next task
-	groupOf []int32               // by task: the group it is in, counted over all sequences
-	group   int32
-	turns   [][]planner.TaskID // of the present group: by workflow, in order of arrival
-	turnOf  []int32            // by workflow: index in turns and one
-	order   []planner.WorkflowID
+	groupOf  []int32 // by task: the group it is in, counted over all sequences
+	group    int32
 }
 
-type rankedList struct {
+// member is a task of a group.
+type member struct {
+	task     planner.TaskID
 	workflow planner.WorkflowID
-	tasks    []planner.TaskID
 	rank     exact.Number
-}
-
-func (a *rankedList) before(b *rankedList) bool {
-	if c := a.rank.Compare(b.rank); c != 0 {
-		return c > 0
-	}
-	return a.workflow < b.workflow
+	turn     int // which it is of its workflow in the group
 }
 
 // Add says that a task lost its place.
@@ -62,83 +52,43 @@ func (q *Alternating) Update(c *planner.Cycle) {
 func (q *Alternating) arrange(c *planner.Cycle) {
 	q.sequence, q.next = q.sequence[:0], 0
 	q.groupOf = planner.Extend(q.groupOf, c.Tasks())
-	q.turnOf = planner.Extend(q.turnOf, c.Workflows())
-	q.lists = heap.Heap[rankedList]{Before: (*rankedList).before, Items: q.lists.Items[:0]}
+	var all []member
 	for _, w := range c.Present() {
-		l := rankedList{workflow: w, tasks: q.Ranks.Sorted(c.Workflow(w))}
-		if q.advance(c, &l) {
-			q.lists.Items = append(q.lists.Items, l)
+		for _, t := range q.Ranks.Sorted(c.Workflow(w)) {
+			if c.Unplaced(t) {
+				all = append(all, member{task: t, workflow: w, rank: q.Ranks.Of(c.Task(t))})
+			}
 		}
 	}
-	q.lists.Init()
+	slices.SortStableFunc(all, func(a, b member) int { return b.rank.Compare(a.rank) }) // ties: the earlier workflow
+	first := 0
 	q.group++
-	for q.lists.Len() > 0 {
-		l := &q.lists.Items[0]
-		t := l.tasks[0]
-		for _, p := range c.Task(t).Parents {
-			if q.groupOf[p] == q.group {
-				q.takeTurns()
-				q.group++
-				break
-			}
+	for i := range all {
+		t := all[i].task
+		if slices.ContainsFunc(c.Task(t).Parents, func(p planner.TaskID) bool { return q.groupOf[p] == q.group }) {
+			q.takeTurns(all[first:i])
+			first = i
+			q.group++
 		}
 		q.groupOf[t] = q.group
-		q.enter(l.workflow, t)
-		l.tasks = l.tasks[1:]
-		if q.advance(c, l) {
-			q.lists.Fix(0)
-		} else {
-			q.lists.Pop()
-		}
 	}
-	q.takeTurns()
+	q.takeTurns(all[first:])
 }
 
-// advance skips tasks that have a place or have ended; false if none is left.
-func (q *Alternating) advance(c *planner.Cycle, l *rankedList) bool {
-	for len(l.tasks) > 0 && !c.Unplaced(l.tasks[0]) {
-		l.tasks = l.tasks[1:]
+// takeTurns appends a group to the sequence.
+func (q *Alternating) takeTurns(group []member) {
+	turns := map[planner.WorkflowID]int{}
+	for i := range group {
+		m := &group[i]
+		m.turn = turns[m.workflow]
+		turns[m.workflow]++
 	}
-	if len(l.tasks) == 0 {
-		return false
+	slices.SortFunc(group, func(a, b member) int {
+		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.workflow, b.workflow))
+	})
+	for i := range group {
+		q.sequence = append(q.sequence, group[i].task)
 	}
-	l.rank = q.Ranks.Of(c.Task(l.tasks[0]))
-	return true
-}
-
-// enter puts a task behind those of its workflow in the present group.
-func (q *Alternating) enter(w planner.WorkflowID, t planner.TaskID) {
-	i := q.turnOf[w] - 1
-	if i < 0 {
-		i = int32(len(q.order))
-		q.turnOf[w] = i + 1
-		q.order = append(q.order, w)
-		if int(i) == len(q.turns) {
-			q.turns = append(q.turns, nil)
-		}
-		q.turns[i] = q.turns[i][:0]
-	}
-	q.turns[i] = append(q.turns[i], t)
-}
-
-// takeTurns ends the present group.
-func (q *Alternating) takeTurns() {
-	slices.Sort(q.order)
-	open := q.order
-	for turn := 0; len(open) > 0; turn++ {
-		left := open[:0]
-		for _, w := range open {
-			tasks := q.turns[q.turnOf[w]-1]
-			q.sequence = append(q.sequence, tasks[turn])
-			if turn+1 < len(tasks) {
-				left = append(left, w)
-			} else {
-				q.turnOf[w] = 0
-			}
-		}
-		open = left
-	}
-	q.order = q.order[:0]
 }
 
 // Next implements planner.Queue.
