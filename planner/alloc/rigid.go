@@ -112,7 +112,7 @@ type WaitingQueue interface {
 	planner.Queue
 	Add(c *planner.Cycle, t planner.TaskID) // a task that lost its place
 	Passed() int                            // tasks passed over in this round
-	LeastCPU() int64                        // the smallest need in the queue, in millicores
+	LeastCPU(c *planner.Cycle) int64        // the smallest need in the queue, in millicores
 	// Expect has a task stand in the queue that leaves its place: the tasks behind it wait until it is reported to have
 	// left.
 	Expect(c *planner.Cycle, t planner.TaskID)
@@ -462,7 +462,7 @@ func (r *Rigid) idle(c *planner.Cycle, q WaitingQueue) bool {
 		return false
 	}
 	if r.stale {
-		r.spare, r.stale = r.room(c, q.LeastCPU()), false
+		r.spare, r.stale = r.room(c, q.LeastCPU(c)), false
 	}
 	return !r.spare
 }

@@ -32,18 +32,12 @@ type Waiting struct {
 	Remaining *RemainingTimes // of ShortestWorkflow
 
 	tasks  []waiting // in order
-	next   int       // tasks before it were passed over in this round, or taken
+	next   int       // tasks before it were passed over in this round
 	passed int
 	fresh  []planner.TaskID // entered in this round
 	single bool             // all tasks are of one workflow, and ordered so
 	queued []bool           // by task
-	count  []int32          // by workflow: tasks in the queue
-	flows  int              // workflows that have any
-	needs  map[int64]int    // of tasks, by millicores
-	least  int64
-	moved  bool             // least is to be found again
 	ready  []planner.Time   // by task: when it became ready; 0 if that is the release of its workflow
-	holes  bool             // some of tasks were taken
 	frozen []planner.TaskID // tasks that were suspended; those that continued since are still there
 	leaves []planner.TaskID // tasks that are expected to leave their places
 	behind bool             // all that Next would return stands behind one of them
@@ -54,7 +48,6 @@ type waiting struct {
 	workflow planner.WorkflowID
 	rank     exact.Number
 	task     planner.TaskID
-	taken    bool
 }
 
 func (q *Waiting) compare(a, b waiting) int {
@@ -100,12 +93,10 @@ func (q *Waiting) Update(c *planner.Cycle) {
 	if q.Order == FirstCome {
 		q.ready = planner.Extend(q.ready, c.Tasks())
 	}
-	q.count = planner.Extend(q.count, c.Workflows())
-	if q.needs == nil {
-		q.needs, q.least = map[int64]int{}, unit.Unlimited
-	}
 	q.next, q.passed, q.behind, q.fresh = 0, 0, false, q.fresh[:0]
-	q.compact(c, len(c.News.Ended) > 0)
+	if len(c.News.Ended) > 0 {
+		q.purge(c)
+	}
 	remaining := q.Order == ShortestWorkflow && (len(c.News.Arrived)+len(c.News.Grown) > 0 || c.News.Changed)
 	if remaining {
 		q.Remaining.Update(c, ranks)
@@ -120,64 +111,29 @@ func (q *Waiting) Update(c *planner.Cycle) {
 		q.Add(c, t)
 		q.frozen = append(q.frozen, t)
 	}
-	q.enter(c)
+	q.Entry.Update(c, func(t planner.TaskID) { q.Add(c, t) })
 	q.direct()
 }
 
-// enter lets in the tasks that enter in this round. A sort is cheaper than many insertions.
-func (q *Waiting) enter(c *planner.Cycle) {
-	const few = 8
-	before := len(q.tasks)
-	q.Entry.Update(c, func(t planner.TaskID) {
-		if q.joins(c, t) {
-			q.tasks = append(q.tasks, q.join(c, t))
+// purge drops tasks that ended without a place.
+func (q *Waiting) purge(c *planner.Cycle) {
+	for i := len(q.tasks) - 1; i >= 0; i-- {
+		if !c.Unplaced(q.tasks[i].task) {
+			q.drop(i)
 		}
-	})
-	entered := q.tasks[before:]
-	if len(entered) > few {
-		slices.SortFunc(q.tasks, q.compare)
-		return
 	}
-	q.tasks = q.tasks[:before]
-	for _, e := range slices.Clone(entered) {
-		q.insert(e)
-	}
-}
-
-// compact closes the holes, and with ended drops tasks that ended without a place.
-func (q *Waiting) compact(c *planner.Cycle, ended bool) {
-	if !q.holes && !ended {
-		return
-	}
-	q.tasks = slices.DeleteFunc(q.tasks, func(e waiting) bool {
-		if !e.taken && ended && !c.Unplaced(e.task) {
-			q.leaves = slices.DeleteFunc(q.leaves, func(t planner.TaskID) bool { return t == e.task })
-			q.leave(c, e.task)
-			return true
-		}
-		return e.taken
-	})
-	q.holes = false
 }
 
 // Add lets a task in that entered, or lost its place.
 func (q *Waiting) Add(c *planner.Cycle, t planner.TaskID) {
-	if q.joins(c, t) {
-		q.insert(q.join(c, t))
-	}
-}
-
-// joins reports whether t, which entered or lost its place, is to be put into the queue.
-func (q *Waiting) joins(c *planner.Cycle, t planner.TaskID) bool {
 	if i := slices.Index(q.leaves, t); i >= 0 {
 		q.leaves = slices.Delete(q.leaves, i, i+1)
 		q.fresh = append(q.fresh, t)
 	}
-	if q.queued[t] || !c.Unplaced(t) {
-		return false
+	if !q.queued[t] && c.Unplaced(t) {
+		q.fresh = append(q.fresh, t)
+		q.insert(c, t)
 	}
-	q.fresh = append(q.fresh, t)
-	return true
 }
 
 // Expect lets a task stand in the queue that was preempted in this round (figure 3-10: Q = Q + {t_r}). The tasks behind
@@ -187,7 +143,7 @@ func (q *Waiting) Expect(c *planner.Cycle, t planner.TaskID) {
 		return
 	}
 	q.leaves = append(q.leaves, t)
-	if q.insert(q.join(c, t)) <= q.next {
+	if q.insert(c, t) <= q.next {
 		q.next++
 		q.behind = true
 	}
@@ -196,20 +152,10 @@ func (q *Waiting) Expect(c *planner.Cycle, t planner.TaskID) {
 // Expecting reports whether tasks are expected to leave their places.
 func (q *Waiting) Expecting() bool { return len(q.leaves) > 0 }
 
-// join counts t in, and returns its entry in the queue.
-func (q *Waiting) join(c *planner.Cycle, t planner.TaskID) waiting {
-	task := c.Task(t)
+// insert puts t in its place, and returns that.
+func (q *Waiting) insert(c *planner.Cycle, t planner.TaskID) int {
 	q.queued[t] = true
-	q.needs[task.Need[unit.CPU]]++
-	q.moved = true
-	if q.count[task.Workflow]++; q.count[task.Workflow] == 1 {
-		q.flows++
-	}
-	return q.entry(c, t)
-}
-
-// insert puts e in its place, and returns that.
-func (q *Waiting) insert(e waiting) int {
+	e := q.entry(c, t)
 	i, _ := slices.BinarySearchFunc(q.tasks, e, q.compare)
 	q.tasks = slices.Insert(q.tasks, i, e)
 	return i
@@ -228,63 +174,56 @@ func (q *Waiting) entry(c *planner.Cycle, t planner.TaskID) waiting {
 	return e
 }
 
-func (q *Waiting) leave(c *planner.Cycle, t planner.TaskID) {
-	task := c.Task(t)
-	q.queued[t] = false
-	if q.needs[task.Need[unit.CPU]]--; q.needs[task.Need[unit.CPU]] == 0 {
-		delete(q.needs, task.Need[unit.CPU])
-		q.moved = true
-	}
-	if q.count[task.Workflow]--; q.count[task.Workflow] == 0 {
-		q.flows--
-	}
-}
-
 // direct turns the order of RankHybrid round where the queue came to be of one workflow, or of several. Once a task was
 // passed over the order of the round stays.
 func (q *Waiting) direct() {
-	if single := q.flows == 1; q.Order == RankHybrid && single != q.single && q.passed == 0 {
-		q.single = single
-		q.tasks = slices.DeleteFunc(q.tasks, func(e waiting) bool { return e.taken })
-		q.holes, q.next, q.behind = false, 0, false
+	if q.Order != RankHybrid || q.passed > 0 {
+		return
+	}
+	single := len(q.tasks) > 0 && !slices.ContainsFunc(q.tasks, func(e waiting) bool {
+		return e.workflow != q.tasks[0].workflow
+	})
+	if single != q.single {
+		q.single, q.next, q.behind = single, 0, false
 		slices.SortFunc(q.tasks, q.compare)
 	}
 }
 
 // Next implements planner.Queue.
 func (q *Waiting) Next(c *planner.Cycle) (planner.TaskID, bool) {
-	for ; q.next < len(q.tasks) && !q.behind; q.next++ {
-		switch e := &q.tasks[q.next]; {
-		case e.taken:
-		case !c.Unplaced(e.task):
-			q.drop(c, q.next)
-		case slices.Contains(q.leaves, e.task):
+	for q.next < len(q.tasks) && !q.behind {
+		switch t := q.tasks[q.next].task; {
+		case !c.Unplaced(t):
+			q.drop(q.next)
+		case slices.Contains(q.leaves, t):
 			q.behind = true
-			return planner.None, false
 		default:
-			return e.task, true
+			return t, true
 		}
 	}
 	return planner.None, false
 }
 
-func (q *Waiting) drop(c *planner.Cycle, i int) {
-	q.leaves = slices.DeleteFunc(q.leaves, func(t planner.TaskID) bool { return t == q.tasks[i].task })
-	q.leave(c, q.tasks[i].task)
-	q.tasks[i].taken, q.holes = true, true
+func (q *Waiting) drop(i int) {
+	t := q.tasks[i].task
+	q.queued[t] = false
+	q.leaves = slices.DeleteFunc(q.leaves, func(x planner.TaskID) bool { return x == t })
+	q.tasks = slices.Delete(q.tasks, i, i+1)
 }
 
 // Take implements planner.Queue; it takes tasks that were passed over, too.
 func (q *Waiting) Take(c *planner.Cycle, t planner.TaskID) {
 	if q.next < len(q.tasks) && q.tasks[q.next].task == t {
-		q.drop(c, q.next)
-		q.next++
+		q.drop(q.next)
 		q.direct()
 		return
 	}
 	if i, ok := slices.BinarySearchFunc(q.tasks, q.entry(c, t), q.compare); ok {
-		q.drop(c, i)
+		q.drop(i)
 		q.passed--
+		if i < q.next {
+			q.next--
+		}
 	}
 }
 
@@ -310,12 +249,10 @@ func (q *Waiting) Frozen(c *planner.Cycle) []planner.TaskID {
 }
 
 // LeastCPU returns the smallest need of CPU in the queue, in millicores; [unit.Unlimited] if it is empty.
-func (q *Waiting) LeastCPU() int64 {
-	if q.moved {
-		q.moved, q.least = false, unit.Unlimited
-		for need := range q.needs { // a minimum does not depend on the order
-			q.least = min(q.least, need)
-		}
+func (q *Waiting) LeastCPU(c *planner.Cycle) int64 {
+	least := unit.Unlimited
+	for i := range q.tasks {
+		least = min(least, c.Task(q.tasks[i].task).Need[unit.CPU])
 	}
-	return q.least
+	return least
 }
