@@ -62,9 +62,6 @@ type Work struct {
 	Start    time.Duration // added to a run at every speed; then Unscaled is Run
 }
 
-// Steady is an Estimator that never changes its mind: its estimate of a task on a node may be kept.
-type Steady interface{ Steady() bool }
-
 // Observer is an estimator or policy that learns from events. It gets every event, also while a log is replayed, after
 // the state took it in.
 type Observer interface {

@@ -31,54 +31,32 @@ type Postponer interface {
 	Skipper
 	// Postpone lets the task that Next returned last, with its workflow, wait for the next round.
 	Postpone(c *planner.Cycle, t planner.TaskID)
-	// Sift returns the best task that has nothing to gain by waiting, as Next would; false if all that Next would
-	// return wait. Every task has to have the same need: Alike says so.
-	Sift(c *planner.Cycle, by planner.Contest) (planner.TaskID, bool)
+	// Alike reports whether all tasks have the same need.
 	Alike() bool
 }
 
 // Allocate implements planner.Allocator.
 func (*List) Allocate(_ context.Context, c *planner.Cycle, q Skipper) error {
-	return list(c, q, func(t planner.TaskID, _ planner.NodeID) (planner.TaskID, decision) { return t, start })
+	return list(c, q, func(planner.TaskID, planner.NodeID) bool { return false })
 }
 
 // Allocate implements planner.Allocator.
 func (p *Postponing) Allocate(_ context.Context, c *planner.Cycle, q Postponer) error {
-	return list(c, q, func(t planner.TaskID, n planner.NodeID) (planner.TaskID, decision) {
-		contest, held := p.Rule.contest(c, c.Task(t), n)
-		same := q.Alike() && !c.Platform().Overlapped && p.Rule.Waiters == 0 // for all, the idle node and the busy one
-		switch {
-		case !held:
-		case same:
-			best, ok := q.Sift(c, contest)
-			if !ok {
-				return t, stop
-			}
-			return best, start
-		default:
-			if gain, _ := contest.Gain(c, t); gain > contest.Lead {
-				c.Explain(t, planner.Reason{Code: planner.Unplaced, Node: n})
-				q.Postpone(c, t)
-				p.Rule.wait()
-				return t, postpone
-			}
+	return list(c, q, func(t planner.TaskID, n planner.NodeID) bool {
+		if !p.Rule.waits(c, c.Task(t), n) {
+			return false
 		}
-		return t, start
+		if !q.Alike() || c.Platform().Overlapped || p.Rule.Waiters > 0 { // else all that wait have one reason
+			c.Explain(t, planner.Reason{Code: planner.Unplaced, Node: n})
+		}
+		q.Postpone(c, t)
+		p.Rule.wait()
+		return true
 	})
 }
 
-// decision says whether a task that has room starts.
-type decision uint8
-
-const (
-	start    decision = iota
-	postpone          // it waits; the next one is asked
-	stop              // it waits, and so do all after it
-)
-
-// list starts tasks that have room; decide may choose another task instead, or let the task wait.
-func list(c *planner.Cycle, q Skipper,
-	decide func(planner.TaskID, planner.NodeID) (planner.TaskID, decision)) error {
+// list starts tasks that have room, but for those that are postponed.
+func list(c *planner.Cycle, q Skipper, postponed func(planner.TaskID, planner.NodeID) bool) error {
 	for c.Draft.AnyFree() {
 		t, ok := unlimited(c, q)
 		if !ok {
@@ -96,12 +74,8 @@ func list(c *planner.Cycle, q Skipper,
 			q.Defer(c, t)
 			continue
 		}
-		var what decision
-		switch t, what = decide(t, n); what {
-		case postpone:
+		if postponed(t, n) {
 			continue
-		case stop:
-			return nil
 		}
 		ok, err := begin(c, t, n)
 		if err != nil {

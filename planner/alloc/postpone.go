@@ -2,6 +2,7 @@ package alloc
 
 import (
 	"slices"
+	"time"
 
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -37,16 +38,25 @@ type release struct {
 	hold unit.Vector
 }
 
-// contest compares the idle node with the busy one that t may wait for; false if t does not wait.
-func (b *BusyFinishesFirst) contest(c *planner.Cycle, t *planner.Task, idle planner.NodeID) (planner.Contest, bool) {
+// waits reports whether t, for which a node is idle, is estimated to finish earlier on the busy node.
+func (b *BusyFinishesFirst) waits(c *planner.Cycle, t *planner.Task, idle planner.NodeID) bool {
 	nodes := c.Nodes()
 	speed := nodes[idle].Speed
 	alike := c.BySpeed(t) && !c.Copies(t) // nodes of one speed are
 	if slowest(c, t) != speed || alike && speed >= c.Draft.TopSpeed() {
-		return planner.Contest{}, false // speeds differ, or no node is faster
+		return false // speeds differ, or no node is faster
 	}
 	busy, from := b.first(c, t.Need)
-	return planner.Contest{Idle: idle, Busy: busy, Lead: from.Sub(c.Now())}, busy != planner.None
+	if busy == planner.None {
+		return false
+	}
+	if alike {
+		run := func(n planner.NodeID) time.Duration { return max(c.Est.Run(t, &nodes[n]).Run, 1) }
+		return from.Add(run(busy)) < c.Now().Add(run(idle))
+	}
+	there, ok := c.Site(t.ID, busy)
+	here, ok2 := c.Site(t.ID, idle)
+	return ok && ok2 && max(there.From, from).Add(there.Dur) < here.From.Add(here.Dur)
 }
 
 // first returns the node without room for need that is estimated to have it first, and when; None if all have room.

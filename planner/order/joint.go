@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"time"
 
 	"gantry/planner"
 	"gantry/planner/exact"
@@ -43,13 +42,11 @@ type Joint struct {
 	skips   []int64       // by task: the update since which it is passed over alone
 	updates int64
 	skipped bool                 // some task is
-	passed  []planner.WorkflowID // whose representative was passed over, or that wait for the next round
+	passed  []planner.WorkflowID // whose representative was passed over
+	held    []int32              // groups that wait for the next round
 	touched []int32              // groups to be settled
-	front   int32                // group of the task that Next or Sift returned last
+	front   int32                // group of the task that Next returned last
 	current int                  // its position in the group
-	pairs   [][2]float64         // speeds of idle and busy nodes for which gains are kept
-	// sifted says that groups of the heap wait for the next round.
-	sifted bool
 	// exhausted says that all tasks have the same need, and it fits nowhere.
 	exhausted bool
 }
@@ -70,10 +67,7 @@ type group struct {
 	tasks    []ranked // the best last
 	best     int      // index of the representative; -1 if all are passed over
 	key      exact.Fraction
-	near     float64       // of Moving
-	gain     time.Duration // of the representative, for the pair before kept; see Sift
-	kept     int32
-	waits    int64 // the round in which it was sifted out
+	near     float64 // of Moving
 	mark     bool
 }
 
@@ -100,7 +94,11 @@ func (q *Joint) Update(c *planner.Cycle) {
 	}
 	q.queued = planner.Extend(q.queued, c.Tasks())
 	q.groupOf = planner.Extend(q.groupOf, c.Workflows())
-	q.misfits, q.exhausted, q.sifted = q.misfits[:0], false, false
+	q.misfits, q.exhausted = q.misfits[:0], false
+	for _, g := range q.held {
+		q.heap.fix(g)
+	}
+	q.held = q.held[:0]
 	q.updates++
 	q.skipped = false
 	touched := q.touched[:0]
@@ -256,7 +254,7 @@ func (q *Joint) settle(c *planner.Cycle, g int32) { q.settleFrom(c, g, len(q.gro
 // settleFrom is settle where all tasks behind the one at best are passed over.
 func (q *Joint) settleFrom(c *planner.Cycle, g int32, best int) {
 	grp := &q.groups[g]
-	grp.best, grp.kept = best, 0
+	grp.best = best
 	for grp.best >= 0 && q.misfit(c, grp.tasks[grp.best].task) {
 		grp.best--
 	}
@@ -292,11 +290,6 @@ func (q *Joint) Next(c *planner.Cycle) (planner.TaskID, bool) {
 			q.first(c)
 		}
 		q.front = q.heap.Items[0]
-		if q.sifted {
-			if q.front = q.best(func(grp *group) bool { return grp.waits != c.Round() }); q.front < 0 {
-				break
-			}
-		}
 		grp := &q.groups[q.front]
 		q.current = grp.best
 		if q.Hybrid && len(q.heap.Items) == 1 {
@@ -422,62 +415,11 @@ func (q *Joint) Skip(c *planner.Cycle, t planner.TaskID) {
 // Postpone lets the task that Next returned last, and with it its workflow, wait for the next round.
 func (q *Joint) Postpone(*planner.Cycle, planner.TaskID) {
 	q.heap.remove(q.front)
-	q.passed = append(q.passed, q.groups[q.front].workflow)
+	q.held = append(q.held, q.front)
 }
 
 // Alike implements alloc.Postponer.
 func (q *Joint) Alike() bool { return len(q.needs) == 1 }
-
-// Sift implements alloc.Postponer. Near saturation most workflows wait after most events, so it only compares numbers
-// that are kept.
-func (q *Joint) Sift(c *planner.Cycle, by planner.Contest) (planner.TaskID, bool) {
-	speeds := [2]float64{c.Nodes()[by.Idle].Speed, c.Nodes()[by.Busy].Speed}
-	pair := int32(slices.Index(q.pairs, speeds)) + 1
-	if pair == 0 {
-		q.pairs = append(q.pairs, speeds)
-		pair = int32(len(q.pairs))
-	}
-	for {
-		q.front = q.best(func(grp *group) bool {
-			if grp.kept != pair {
-				var lasts bool
-				if grp.gain, lasts = by.Gain(c, grp.tasks[grp.best].task); lasts {
-					grp.kept = pair
-				} else {
-					grp.kept = 0
-				}
-			}
-			return grp.gain <= by.Lead && grp.waits != c.Round()
-		})
-		if q.front < 0 {
-			return planner.None, false
-		}
-		grp := &q.groups[q.front]
-		q.current = grp.best
-		t := grp.tasks[q.current].task
-		if !c.Unplaced(t) {
-			q.drop(c, t)
-			continue
-		}
-		for _, g := range q.heap.Items { // those before it were asked first, and wait
-			if q.groups[g].gain > by.Lead && q.less(g, q.front) {
-				q.groups[g].waits, q.sifted = c.Round(), true
-			}
-		}
-		return t, true
-	}
-}
-
-// best returns the group with the smallest key of those that pass; -1 if none does.
-func (q *Joint) best(passes func(*group) bool) int32 {
-	best := int32(-1)
-	for _, g := range q.heap.Items {
-		if passes(&q.groups[g]) && (best < 0 || q.less(g, best)) {
-			best = g
-		}
-	}
-	return best
-}
 
 func (q *Joint) less(g, h int32) bool {
 	a, b := &q.groups[g], &q.groups[h]
