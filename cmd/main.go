@@ -16,7 +16,6 @@ import (
 
 	release "gantry"
 	"gantry/cgroup/thread"
-	"gantry/cmd/gantry/early"
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
 	"gantry/sqlite"
@@ -27,7 +26,6 @@ import (
 func Main() { thread.Main(func() { os.Exit(gantry()) }) }
 
 func gantry() int {
-	early.Begin()
 	args := os.Args
 	name := filepath.Base(args[0]) // of a command of Slurm's, by a link
 	if slices.ContainsFunc(slurmCommands(), func(c slurmCommand) bool { return c.name == name }) {

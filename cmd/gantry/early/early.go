@@ -1,23 +1,19 @@
-//go:build linux
-
-// Package early takes the signals that end a run from the first moment of the process on, so that one that comes while
-// gantry still reads files ends it as any other does: with a run that can be resumed. A constructor in C takes them
-// until the Go runtime is up. The package imports next to nothing, not even fmt, so that it is initialised before most
-// packages: one of the others reads the whole binary first.
+// Package early takes the signals that end a run from the start of the process on, so that one that comes while gantry
+// still reads files ends it as any other does: with a run that can be resumed. The package imports next to nothing, not
+// even fmt, so that it is initialised before most packages: one of the others reads the whole binary first.
 package early
-
-// #include "early.h"
-import "C"
 
 import (
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 )
 
 // Stopped is the exit code of a process that a signal ended before anything was started.
-const Stopped = C.STOPPED
+const Stopped = 130
 
 var (
 	signals = make(chan os.Signal, 8)
@@ -29,60 +25,57 @@ var (
 	cancel  func() // called at the first signal instead of ending the process
 )
 
+// Signals end other commands as they do by default.
 func init() {
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // under nohup
-		signal.Notify(signals, syscall.SIGHUP)
-	}
-}
-
-// Begin guards the process against signals if its command is one that begins or continues a run. Any other they end as
-// they do by default.
-func Begin() {
-	if C.gantry_guards() != 0 {
-		once.Do(guard)
-	} else {
-		release()
-	}
-}
-
-func release() {
-	signal.Reset(os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) {
-		signal.Reset(syscall.SIGHUP)
-	}
-	select {
-	case s := <-signals:
-		_ = syscall.Kill(os.Getpid(), s.(syscall.Signal))
-	default:
-	}
-}
-
-// guard ends the process with Stopped at a signal, until Wait is called.
-func guard() {
-	go func() {
-		for s := range signals {
-			mu.Lock()
-			if f := cancel; f != nil {
-				cancel = nil
-				mu.Unlock()
-				f()
-				continue
-			}
-			end := !loop && (!waits || len(kept) > 0)
-			if !end {
-				select {
-				case kept <- s:
-				default: // nobody sends that many in earnest
-				}
-			}
-			mu.Unlock()
-			if end {
-				_, _ = os.Stderr.WriteString(C.STOPPED_TEXT)
-				os.Exit(Stopped)
-			}
+	for _, word := range os.Args[1:] {
+		switch {
+		case strings.HasPrefix(word, "-"):
+			continue
+		case slices.Contains([]string{"run", "map", "resume", "serve", "experiment", "image"}, word):
+			take()
 		}
-	}()
+		return
+	}
+}
+
+// Ending are the signals that end a process: Ctrl-C, SIGTERM and SIGHUP, the last unless the process ignores it, as
+// under nohup.
+func Ending() []os.Signal {
+	all := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		all = append(all, syscall.SIGHUP)
+	}
+	return all
+}
+
+// take has a signal end the process with Stopped, until Wait is called.
+func take() {
+	once.Do(func() {
+		signal.Notify(signals, Ending()...)
+		go func() {
+			for s := range signals {
+				happen(s)
+			}
+		}()
+	})
+}
+
+func happen(s os.Signal) {
+	mu.Lock()
+	defer mu.Unlock()
+	switch f := cancel; {
+	case f != nil:
+		cancel = nil
+		f()
+	case loop || waits && len(kept) == 0:
+		select {
+		case kept <- s:
+		default: // nobody sends that many in earnest
+		}
+	default:
+		_, _ = os.Stderr.WriteString("gantry: stopped before anything was started\n")
+		os.Exit(Stopped)
+	}
 }
 
 // Cancel has the next signal call f, from here on until release is called. Another one ends the process.
@@ -105,11 +98,11 @@ func Wait() {
 	waits = true
 }
 
-// Loop returns the signals, those that were kept first.
+// Loop returns the signals, those that were kept first. They end nothing any more.
 func Loop() <-chan os.Signal {
+	take()
 	mu.Lock()
+	defer mu.Unlock()
 	loop = true
-	mu.Unlock()
-	once.Do(guard) // which ends nothing any more
 	return kept
 }

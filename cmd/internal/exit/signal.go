@@ -2,17 +2,13 @@ package exit
 
 import (
 	"context"
-	"os"
 	"os/signal"
-	"syscall"
+
+	"gantry/cmd/gantry/early"
 )
 
-// OnSignal returns a context that ends with Ctrl-C, SIGTERM or SIGHUP, the last unless the process ignores it, as under
-// nohup. The caller calls stop, after which signals have their default effect.
+// OnSignal returns a context that ends with the first signal that ends a process. The caller calls stop, after which
+// signals have their default effect.
 func OnSignal(parent context.Context) (ctx context.Context, stop context.CancelFunc) {
-	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) {
-		signals = append(signals, syscall.SIGHUP)
-	}
-	return signal.NotifyContext(parent, signals...)
+	return signal.NotifyContext(parent, early.Ending()...)
 }
