@@ -38,8 +38,7 @@ func printHelp(w io.Writer, _ string, of any) {
 // helpPage is the help of gantry or of one of its commands; man pages have the same text.
 type helpPage struct {
 	name, usage, synopsis string
-	// text has paragraphs, divided by blank lines. Lines that begin with three spaces are examples: a command and,
-	// after two spaces or more, a comment.
+	// text has paragraphs, divided by blank lines. Lines that begin with three spaces are examples.
 	text     string
 	commands []entry
 	options  []entry
@@ -184,11 +183,10 @@ func writeHelp(w io.Writer, p helpPage, width int) {
 	var b strings.Builder
 	b.WriteString(term.Hang("", "    ", p.name+" - "+p.usage, width) + "\n\n")
 	b.WriteString(term.Hang("", "    ", "Usage: "+p.synopsis, width) + "\n")
-	for _, paragraph := range paragraphs(p.text) {
-		b.WriteString("\n")
-		column := exampleColumn(paragraph, width)
-		for _, line := range paragraph {
-			writeHelpLine(&b, line, column, width)
+	if text := strings.Trim(p.text, "\n"); text != "" {
+		for paragraph := range strings.SplitSeq(text, "\n\n") {
+			b.WriteString("\n")
+			writeParagraph(&b, paragraph, width)
 		}
 	}
 	writeTerms(&b, p.commands, width)
@@ -196,67 +194,24 @@ func writeHelp(w io.Writer, p helpPage, width int) {
 	_, _ = io.WriteString(w, b.String())
 }
 
-// helpLine is a paragraph of prose, or an example with its comment.
-type helpLine struct {
-	text, comment string
-	example       bool
-}
-
-// paragraphs divides a text. Prose is joined to one line, examples stay a line each.
-func paragraphs(text string) [][]helpLine {
-	var all [][]helpLine
-	if text = strings.Trim(text, "\n"); text == "" {
-		return nil
-	}
-	for part := range strings.SplitSeq(text, "\n\n") {
-		var lines []helpLine
-		for line := range strings.SplitSeq(part, "\n") {
-			last := len(lines) - 1
-			switch body, ok := strings.CutPrefix(line, "   "); {
-			case ok:
-				command, comment, _ := strings.Cut(strings.TrimSpace(body), "  ")
-				lines = append(lines, helpLine{command, strings.TrimSpace(comment), true})
-			case last >= 0 && !lines[last].example:
-				lines[last].text += " " + line
-			case line != "":
-				lines = append(lines, helpLine{text: line})
-			}
+// writeParagraph writes the lines of prose as one, and those of examples as they stand.
+func writeParagraph(b *strings.Builder, text string, width int) {
+	prose := ""
+	end := func() {
+		if prose != "" {
+			b.WriteString(term.Hang("", "", prose, width) + "\n")
 		}
-		all = append(all, lines)
+		prose = ""
 	}
-	return all
-}
-
-const exampleIndent = "    "
-
-// exampleColumn is where the comments of a block of examples begin: behind the longest, if that leaves room.
-func exampleColumn(lines []helpLine, width int) int {
-	column := 0
-	for _, l := range lines {
-		if n := len(exampleIndent) + utf8.RuneCountInString(l.text) + 2; l.comment != "" && n <= width*3/5 {
-			column = max(column, n)
+	for line := range strings.SplitSeq(text, "\n") {
+		if example, ok := strings.CutPrefix(line, "   "); ok {
+			end()
+			b.WriteString(term.Hang("    ", "        ", example, width) + "\n")
+		} else {
+			prose = strings.TrimSpace(prose + " " + line)
 		}
 	}
-	return column
-}
-
-func writeHelpLine(b *strings.Builder, l helpLine, column, width int) {
-	if !l.example {
-		b.WriteString(term.Hang("", "", l.text, width) + "\n")
-		return
-	}
-	line := exampleIndent + l.text
-	if n := utf8.RuneCountInString(line); l.comment != "" && n+2 <= column {
-		b.WriteString(term.Hang(line+strings.Repeat(" ", column-n), strings.Repeat(" ", column), l.comment, width) +
-			"\n")
-		return
-	}
-	const rest = exampleIndent + "    "
-	command := term.Hang(exampleIndent, rest, l.text, width-2)
-	b.WriteString(strings.ReplaceAll(command, "\n", " \\\n") + "\n")
-	if l.comment != "" {
-		b.WriteString(term.Hang(rest, rest, l.comment, width) + "\n")
-	}
+	end()
 }
 
 // writeTerms writes words with their meanings, each group below its title.
