@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
 
 	"gantry/cmd/api"
 	"gantry/cmd/internal/exit"
@@ -371,10 +372,9 @@ func readLog(c *cli.Context) (*sqlite.DB, error) {
 // openLog opens the log below --dir for reading, or that of a submission alone if one of the names is its number.
 func openLog(c *cli.Context, names ...string) (*sqlite.DB, error) {
 	path := filepath.Join(c.String("dir"), sqlite.FileName)
-	if f, err := os.Open(path); errors.Is(err, fs.ErrPermission) {
-		return askForLog(c)
-	} else if err == nil {
-		f.Close()
+	// It is not opened for that: closing it would take the locks of a writer in this process away.
+	if err := unix.Access(path, unix.R_OK); errors.Is(err, fs.ErrPermission) {
+		return askForLog(c, names)
 	}
 	db, err := sqlite.Open(path, sqlite.ReadOnly)
 	if err != nil {
@@ -428,9 +428,9 @@ func ofTenants(m map[string]float64) string {
 }
 
 // askForLog gets the log of a submission from the server, for a user that may not read the whole.
-func askForLog(c *cli.Context) (*sqlite.DB, error) {
+func askForLog(c *cli.Context, names []string) (*sqlite.DB, error) {
 	id := int64(0)
-	for _, arg := range c.Args().Slice() {
+	for _, arg := range names {
 		if n, err := strconv.ParseInt(arg, 10, 64); err == nil && n > 0 {
 			id = n
 			break

@@ -19,7 +19,6 @@ import (
 	"gantry/sqlite"
 	"gantry/sqlite/report/live"
 	"gantry/sqlite/report/page"
-	"gantry/trace/shown"
 )
 
 func watchCommand() *cli.Command {
@@ -39,13 +38,8 @@ without it gets nothing, and no request can change anything.
 
 Exit codes: 0 the run has ended or Ctrl-C, 2 wrong command line, 3 no such run or it has ended, 4 the log cannot be
 read or the port is in use.`,
-		Flags: append(shared("port"), dirFlag()),
-		Action: func(c *cli.Context) error {
-			if c.NArg() > 1 {
-				return exit.Usagef("watch: name one run")
-			}
-			return watch(c, c.Args().First())
-		},
+		Flags:  append(shared("port"), dirFlag()),
+		Action: taking(1, "name one run", watch),
 	}
 }
 
@@ -54,16 +48,17 @@ func pageOf(c *cli.Context) func(db *sqlite.DB, run string) (*live.Server, error
 	if !c.Bool("watch") {
 		return nil
 	}
-	return func(db *sqlite.DB, run string) (*live.Server, error) {
+	return func(_ *sqlite.DB, run string) (*live.Server, error) {
 		if c.Command.Name == "serve" {
 			return listenAll(c, run)
 		}
-		return listen(c, newLiveRun(c, db, run))
+		return listen(c, &liveRun{c: c, run: run})
 	}
 }
 
-// watch serves the page of a run that another gantry works on.
-func watch(c *cli.Context, name string) error {
+// watch serves the page of a run that another gantry works on, or of a submission to a server.
+func watch(c *cli.Context) error {
+	name := c.Args().First()
 	if name == "" {
 		return watchAll(c)
 	}
@@ -72,26 +67,30 @@ func watch(c *cli.Context, name string) error {
 		return err
 	}
 	defer db.Close()
-	if db.OfOne() {
-		return watchOne(c, name)
-	}
 	run, err := db.Info(c.Context, name)
 	if err != nil {
 		return session.LogError(err)
 	}
-	state, err := db.State(c.Context, run.Name)
-	if err != nil {
-		return session.LogError(err)
+	l := &liveRun{c: c, run: run.Name}
+	if db.OfOne() {
+		l.submission = name
 	}
-	if state != sqlite.Running {
-		return exit.Inputf("run %s has ended (%s): gantry report %s --html FILE writes its page", run.Name, state,
-			run.Name)
+	if over, err := l.Over(c.Context); err != nil {
+		return serverError(err)
+	} else if over {
+		what, named := "submission "+name+" has ended", name
+		if l.submission == "" {
+			state, _ := db.State(c.Context, run.Name) // it was just read
+			what, named = fmt.Sprintf("run %s has ended (%s)", run.Name, state), run.Name
+		}
+		return exit.Inputf("%s: gantry report %s --html FILE writes its page", what, named)
 	}
-	if !session.Capabilities(run.Runtime).Virtual && !lock.OfRun(filepath.Join(c.String("dir"), run.Name)) {
+	if l.submission == "" && !session.Capabilities(run.Runtime).Virtual &&
+		!lock.OfRun(filepath.Join(c.String("dir"), run.Name)) {
 		fmt.Fprintf(c.App.ErrWriter, "gantry: nobody works on run %s: it was killed; gantry resume %s continues it\n",
 			run.Name, run.Name)
 	}
-	server, err := listen(c, newLiveRun(c, db, run.Name))
+	server, err := listen(c, l)
 	return serveUntilOver(c, server, err)
 }
 
@@ -121,21 +120,6 @@ func serveUntilOver(c *cli.Context, server *live.Server, err error) error {
 	return nil
 }
 
-// watchOne serves the page of one submission to a server.
-func watchOne(c *cli.Context, id string) error {
-	one, err := newLiveOne(c.Context, c, id, func(context.Context, int64) (*sqlite.DB, error) { return readLog(c) })
-	if err != nil {
-		return session.LogError(err)
-	}
-	if over, err := one.Over(c.Context); err != nil {
-		return serverError(err)
-	} else if over {
-		return exit.Inputf("submission %s has ended: gantry report %s --html FILE writes its page", id, id)
-	}
-	server, err := listen(c, one)
-	return serveUntilOver(c, server, err)
-}
-
 // listen opens the server of a page.
 func listen(c *cli.Context, of live.Source) (*live.Server, error) {
 	server, err := live.Listen(c.Int("port"), of)
@@ -145,72 +129,13 @@ func listen(c *cli.Context, of live.Source) (*live.Server, error) {
 	return server, nil
 }
 
-// liveOne is a submission as a source of pages. Each has the log of that submission as it is then, as far as the caller
-// may read it.
-type liveOne struct {
-	c    *cli.Context
-	id   int64
-	run  string
-	open func(ctx context.Context, id int64) (*sqlite.DB, error)
-}
-
-func newLiveOne(ctx context.Context, c *cli.Context, number string,
-	open func(context.Context, int64) (*sqlite.DB, error)) (*liveOne, error) {
-	id, err := strconv.ParseInt(number, 10, 64)
-	if err != nil {
-		return nil, exit.Usagef("%s is no number of a submission", shown.Line(number))
-	}
-	first, err := open(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	defer first.Close()
-	run, err := first.Info(ctx, "")
-	return &liveOne{c, id, run.Name, open}, err
-}
-
-func (l *liveOne) Page() ([]byte, string, error) { return page.Document(l.run) }
-
-// Over asks the log, or the server if that is not the caller's to read.
-func (l *liveOne) Over(ctx context.Context) (bool, error) {
-	db, err := sqlite.Open(filepath.Join(l.c.String("dir"), sqlite.FileName), sqlite.ReadOnly)
-	if err == nil {
-		defer db.Close()
-		o, err := db.Outcome(ctx, l.id)
-		return err == nil && o.Over(), err
-	}
-	st, err := api.NewClient(homeOf(l.c)).Status(ctx, l.id)
-	return err == nil && st.Over, err
-}
-
-func (l *liveOne) Data(ctx context.Context) ([]byte, bool, error) {
-	over, err := l.Over(ctx)
-	if err != nil {
-		return nil, false, err
-	}
-	db, err := l.open(ctx, l.id)
-	if err != nil {
-		return nil, false, err
-	}
-	defer db.Close()
-	data, _, err := newLiveRun(l.c, db, l.run).Data(ctx)
-	return data, over, err
-}
-
-// File implements live.Files.
-func (l *liveOne) File(name string) (*os.File, error) {
-	return page.OpenResult(resultsDir(l.c.String("dir"), l.run), name)
-}
-
-// liveRun is a run of the log as a source of pages.
+// liveRun is a run of the log, or one submission to a server, as a source of pages. Each has the log as it is then, as
+// far as the caller may read it.
 type liveRun struct {
-	db        *sqlite.DB
-	home, run string
-	ran       page.Ran
-}
-
-func newLiveRun(c *cli.Context, db *sqlite.DB, run string) *liveRun {
-	return &liveRun{db: db, home: c.String("dir"), run: run}
+	c          *cli.Context
+	run        string
+	submission string // its number; "": it is the run
+	ran        page.Ran
 }
 
 // later has no other policies yet.
@@ -220,28 +145,49 @@ func later(context.Context, string) (*page.Others, error) {
 
 func (l *liveRun) Page() ([]byte, string, error) { return page.Document(l.run) }
 
-// Over reads one row.
+// Over asks the log, or the server if that is not the caller's to read.
 func (l *liveRun) Over(ctx context.Context) (bool, error) {
-	run, err := l.db.State(ctx, l.run)
-	return err == nil && run != sqlite.Running, err
+	id, _ := strconv.ParseInt(l.submission, 10, 64)
+	db, err := sqlite.Open(filepath.Join(l.c.String("dir"), sqlite.FileName), sqlite.ReadOnly)
+	switch {
+	case err != nil && id > 0:
+		st, err := api.NewClient(homeOf(l.c)).Status(ctx, id)
+		return err == nil && st.Over, err
+	case err != nil:
+		return false, session.LogError(err)
+	}
+	defer db.Close()
+	if id > 0 {
+		o, err := db.Outcome(ctx, id)
+		return err == nil && o.Over(), session.LogError(err)
+	}
+	state, err := db.State(ctx, l.run)
+	return err == nil && state != sqlite.Running, session.LogError(err)
 }
 
 func (l *liveRun) Data(ctx context.Context) ([]byte, bool, error) {
-	if err := ctx.Err(); err != nil {
+	over, err := l.Over(ctx)
+	if err != nil {
 		return nil, false, err
 	}
-	o := pageOptions(l.home)
+	db, err := openLog(l.c, l.submission)
+	if err != nil {
+		return nil, false, err
+	}
+	defer db.Close()
+	o := pageOptions(l.c.String("dir"))
 	o.Live, o.Others, o.Ran = true, later, &l.ran
 	o.Results = func(run string, flows []string) ([]page.Result, int) {
-		return page.ResultsIn(resultsDir(l.home, run), "results/", flows)
+		return page.ResultsIn(resultsDir(l.c.String("dir"), run), "results/", flows)
 	}
 	// The driver hands each row over between two goroutines if it may have to stop in between.
-	return page.Data(context.WithoutCancel(ctx), l.db, l.run, o)
+	data, _, err := page.Data(context.WithoutCancel(ctx), db, l.run, o)
+	return data, over, err
 }
 
 // File implements live.Files.
 func (l *liveRun) File(name string) (*os.File, error) {
-	return page.OpenResult(resultsDir(l.home, l.run), name)
+	return page.OpenResult(resultsDir(l.c.String("dir"), l.run), name)
 }
 
 // Bounds of the page of a directory.
@@ -274,22 +220,12 @@ type liveAll struct {
 
 func (l *liveAll) Page() ([]byte, string, error) { return page.List(l.c.String("dir")) }
 
-func (l *liveAll) open() (*sqlite.DB, error) {
-	return sqlite.Open(filepath.Join(l.c.String("dir"), sqlite.FileName), sqlite.ReadOnly)
-}
-
 // Over implements live.Source.
 func (l *liveAll) Over(ctx context.Context) (bool, error) {
 	if l.run == "" {
 		return false, nil
 	}
-	db, err := l.open()
-	if err != nil {
-		return false, err
-	}
-	defer db.Close()
-	state, err := db.State(ctx, l.run)
-	return err == nil && state != sqlite.Running, err
+	return (&liveRun{c: l.c, run: l.run}).Over(ctx)
 }
 
 // Data implements live.Source.
@@ -316,9 +252,9 @@ func (l *liveAll) Data(ctx context.Context) ([]byte, bool, error) {
 }
 
 func (l *liveAll) readRuns(ctx context.Context, x *listing) error {
-	db, err := l.open()
+	db, err := openLog(l.c)
 	if err != nil {
-		return session.LogError(err)
+		return err
 	}
 	defer db.Close()
 	runs, err := db.Runs(ctx)
@@ -355,28 +291,24 @@ func (l *liveAll) askServer(ctx context.Context, x *listing) (err error) {
 // source opens run/NAME and submission/NUMBER.
 func (l *liveAll) source(ctx context.Context, path string) (live.Source, error) {
 	kind, name, _ := strings.Cut(path, "/")
-	db, err := l.open()
+	submission := ""
+	if kind == "submission" {
+		submission = name
+	}
+	db, err := openLog(l.c, submission)
 	if err != nil {
-		return nil, session.LogError(err)
+		return nil, err
 	}
-	switch kind {
-	case "run":
-		if _, err := db.State(ctx, name); err != nil {
-			return nil, errors.Join(err, db.Close())
-		}
-		return newLiveRun(l.c, db, name), nil
-	case "submission":
-		db.Close()
-		return newLiveOne(ctx, l.c, name, func(ctx context.Context, id int64) (*sqlite.DB, error) {
-			db, err := l.open()
-			if err != nil {
-				return nil, err
-			}
-			defer db.Close()
-			return db.Extract(ctx, id)
-		})
+	defer db.Close()
+	switch {
+	case db.OfOne():
+		info, err := db.Info(ctx, "")
+		return &liveRun{c: l.c, run: info.Name, submission: name}, session.LogError(err)
+	case kind == "run":
+		_, err = db.State(ctx, name)
+		return &liveRun{c: l.c, run: name}, session.LogError(err)
 	}
-	return nil, errors.Join(exit.Usagef("there is no such page"), db.Close())
+	return nil, exit.Usagef("there is no such page: %q", path)
 }
 
 // listenAll opens the server of the page of a directory. Run is that of the gantry serve that this process is.
