@@ -116,35 +116,21 @@ func explain(w io.Writer, l *sqlite.Life, name string) {
 
 // programText has the needs of a task, its image, its command and its files, of many the first.
 func programText(l *sqlite.Life) string {
-	need := term.Cores(l.CPU)
-	if l.Memory > 0 {
-		need += ", " + term.Size(&l.Memory) + " of memory"
-	}
-	if l.Disk > 0 {
-		need += ", " + term.Size(&l.Disk) + "/s of disk"
-	}
-	if l.TimeLimit != nil {
-		need += ", at most " + term.Span(l.TimeLimit)
-	}
+	var b term.Sheet
+	fmt.Fprintf(&b, "  needs %s", term.Cores(l.CPU))
+	b.Also(l.Memory > 0, ", %s of memory", term.Size(&l.Memory))
+	b.Also(l.Disk > 0, ", %s/s of disk", term.Size(&l.Disk))
+	b.Also(l.TimeLimit != nil, ", at most %s", term.Span(l.TimeLimit))
 	for _, x := range l.Besides {
-		need += ", " + x
+		fmt.Fprintf(&b, ", %s", x)
 	}
-	if l.Imputed != "" {
-		need += " (not in the workflow, imputed: " + strings.ReplaceAll(l.Imputed, ",", ", ") + ")"
-	}
-	text := "  needs " + need + "\n"
-	if l.Image != "" {
-		text += "  runs in " + shown.Line(term.ImageName(l.Image, l.Digest)) + "\n"
-	}
-	if l.Command != "" {
-		text += "  command: " + shown.Under(l.Command, "    ") + "\n"
-	}
-	for i, files := range [][]string{l.Inputs, l.Outputs} {
-		if len(files) > 0 {
-			text += "  " + []string{"reads ", "writes "}[i] + shown.Line(term.NamesOf(files, mostNamed)) + "\n"
-		}
-	}
-	return text
+	b.Also(l.Imputed != "", " (not in the workflow, imputed: %s)", strings.ReplaceAll(l.Imputed, ",", ", "))
+	b.WriteString("\n")
+	b.Also(l.Image != "", "  runs in %s\n", shown.Line(term.ImageName(l.Image, l.Digest)))
+	b.Also(l.Command != "", "  command: %s\n", shown.Under(l.Command, "    "))
+	b.Also(len(l.Inputs) > 0, "  reads %s\n", shown.Line(term.NamesOf(l.Inputs, mostNamed)))
+	b.Also(len(l.Outputs) > 0, "  writes %s\n", shown.Line(term.NamesOf(l.Outputs, mostNamed)))
+	return b.String()
 }
 
 // reused says from which attempt a task took over results, or why from none.
@@ -350,79 +336,60 @@ func attemptSteps(l *sqlite.Life, a *sqlite.Attempt) []step {
 	}
 	var steps []step
 	if a.Queued != nil {
-		text := fmt.Sprintf("attempt %d: policy %s starts it on %s", a.Try, l.Policy, a.Node)
+		var text term.Sheet
+		fmt.Fprintf(&text, "attempt %d: policy %s starts it on %s", a.Try, l.Policy, a.Node)
 		if a.Estimate != nil && a.Source == "default" {
-			text += ", planned as " + term.Span(a.Estimate) + ": its runtime is not known"
+			fmt.Fprintf(&text, ", planned as %s: its runtime is not known", term.Span(a.Estimate))
 		} else if a.Estimate != nil {
-			text += ", estimated " + term.Span(a.Estimate)
-			if a.Spread != nil {
-				text += " ± " + term.Span(a.Spread)
-			}
-			text += " (" + a.Source
+			fmt.Fprintf(&text, ", estimated %s", term.Span(a.Estimate))
+			text.Also(a.Spread != nil, " ± %s", term.Span(a.Spread))
+			fmt.Fprintf(&text, " (%s", a.Source)
 			if a.Samples != nil && *a.Samples > 0 {
-				text += fmt.Sprintf(", %s", term.Plural(*a.Samples, "sample"))
+				fmt.Fprintf(&text, ", %s", term.Plural(*a.Samples, "sample"))
 			}
-			text += ")"
+			text.WriteString(")")
 		}
-		if a.HoldMemory != l.Memory && a.HoldMemory > 0 {
-			text += ", with " + term.Size(&a.HoldMemory) + " of memory"
-		}
-		if a.GPUs != "" {
-			text += ", GPUs " + a.GPUs
-		}
-		steps = append(steps, step{*a.Queued, order, text})
+		text.Also(a.HoldMemory != l.Memory && a.HoldMemory > 0, ", with %s of memory", term.Size(&a.HoldMemory))
+		text.Also(a.GPUs != "", ", GPUs %s", a.GPUs)
+		steps = append(steps, step{*a.Queued, order, text.String()})
 	}
 	if a.Started != nil {
-		text := fmt.Sprintf("attempt %d: the program runs", a.Try)
+		var text term.Sheet
+		fmt.Fprintf(&text, "attempt %d: the program runs", a.Try)
 		if a.Done != nil {
-			text += fmt.Sprintf(" on from a checkpoint, with %.1f %% of the task done", 100**a.Done)
-			if a.Moved != nil && *a.Moved > 0 {
-				text += " (" + term.Size(a.Moved) + " came from another node)"
-			}
+			fmt.Fprintf(&text, " on from a checkpoint, with %.1f %% of the task done", 100**a.Done)
+			text.Also(above0(a.Moved), " (%s came from another node)", term.Size(a.Moved))
 		}
-		if a.Copied != nil && *a.Copied > 0 {
-			text += ", after copying " + term.Size(a.Copied) + " from other nodes"
-		}
-		steps = append(steps, step{*a.Started, start, text})
+		text.Also(above0(a.Copied), ", after copying %s from other nodes", term.Size(a.Copied))
+		steps = append(steps, step{*a.Started, start, text.String()})
 	}
 	if a.Ended != nil && a.Outcome != "" {
-		text := fmt.Sprintf("attempt %d: %s", a.Try, how(a.Outcome, a.ExitCode, ""))
-		if a.Outcome == "ok" || a.Ran != nil {
-			text += " after " + term.Span(a.Ran)
-		}
-		if a.Measured != nil && a.Estimate != nil && a.Source != "default" && a.Outcome == "ok" {
-			text += fmt.Sprintf(" (%s with container start, comparable to the estimate)", term.Span(a.Measured))
-		}
-		var used []string
+		var text, used term.Sheet
+		fmt.Fprintf(&text, "attempt %d: %s", a.Try, how(a.Outcome, a.ExitCode, ""))
+		text.Also(a.Outcome == "ok" || a.Ran != nil, " after %s", term.Span(a.Ran))
+		text.Also(a.Measured != nil && a.Estimate != nil && a.Source != "default" && a.Outcome == "ok",
+			" (%s with container start, comparable to the estimate)", term.Span(a.Measured))
 		if a.CPUUser != nil && a.CPUSystem != nil {
-			used = append(used, term.Span(new(*a.CPUUser+*a.CPUSystem))+" of CPU")
+			fmt.Fprintf(&used, ", %s of CPU", term.Span(new(*a.CPUUser+*a.CPUSystem)))
 		}
-		if a.PeakMemory != nil {
-			used = append(used, term.Size(a.PeakMemory)+" at most")
+		used.Also(a.PeakMemory != nil, ", %s at most", term.Size(a.PeakMemory))
+		used.Also(a.AppliedMemory != nil, ", limit %s", term.Size(a.AppliedMemory))
+		used.Also(a.Read != nil && a.Written != nil, ", %s read, %s written", term.Size(a.Read), term.Size(a.Written))
+		used.Also(a.GPU != nil, ", %s of GPU", term.Span(a.GPU))
+		used.Also(a.PeakGPUMemory != nil, ", %s of GPU memory at most", term.Size(a.PeakGPUMemory))
+		if used.Len() > 0 {
+			text.WriteString(";" + used.String()[1:])
 		}
-		if a.AppliedMemory != nil {
-			used = append(used, "limit "+term.Size(a.AppliedMemory))
-		}
-		if a.Read != nil && a.Written != nil {
-			used = append(used, term.Size(a.Read)+" read", term.Size(a.Written)+" written")
-		}
-		if a.GPU != nil {
-			used = append(used, term.Span(a.GPU)+" of GPU")
-		}
-		if a.PeakGPUMemory != nil {
-			used = append(used, term.Size(a.PeakGPUMemory)+" of GPU memory at most")
-		}
-		if len(used) > 0 {
-			text += "; " + strings.Join(used, ", ")
-		}
-		if a.Message != "" {
-			text += "\n                " + strings.ReplaceAll(strings.TrimSpace(a.Message), "\n", "\n                ")
-		}
+		text.Also(a.Message != "", "\n                %s", strings.ReplaceAll(strings.TrimSpace(a.Message), "\n",
+			"\n                "))
 		rank := ending
 		if a.Queued != nil && *a.Ended <= *a.Queued || a.Started != nil && *a.Ended <= *a.Started {
 			rank = instantEnding
 		}
-		steps = append(steps, step{*a.Ended, rank, text})
+		steps = append(steps, step{*a.Ended, rank, text.String()})
 	}
 	return steps
 }
+
+// above0 reports whether an amount is known, and not nothing.
+func above0(n *int64) bool { return n != nil && *n > 0 }

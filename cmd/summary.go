@@ -75,20 +75,15 @@ func printSummary(w io.Writer, s *summary.Run, submission string, told map[strin
 		}
 		fmt.Fprintf(b, "warning: %s%s\n", shown.Under(x.Message, "  "), times)
 	}
-	if !tables {
-		fmt.Fprintf(b, "types of task, nodes: gantry show %s\n", name)
-	}
+	b.Also(!tables, "types of task, nodes: gantry show %s\n", name)
 	fmt.Fprintf(b, "tasks: gantry show --tasks %s\n", name)
 	dir := filepath.Join(filepath.Dir(s.Log), s.Run, "results")
 	if submission != "" && len(s.WorkflowRow) == 1 {
 		dir = filepath.Join(dir, executor.EscapeName(s.WorkflowRow[0].Name))
 	}
-	if isDirectory(dir) {
-		fmt.Fprintf(b, "results: %s\n", term.ShortPath(dir))
-	}
-	if submission == "" { // that of one is made for the answer, or not for its user to read
-		fmt.Fprintf(b, "log: %s\n", term.ShortPath(s.Log))
-	}
+	b.Also(isDirectory(dir), "results: %s\n", term.ShortPath(dir))
+	// That of a submission is made for the answer, or not for its user to read.
+	b.Also(submission == "", "log: %s\n", term.ShortPath(s.Log))
 	if !s.Brief {
 		printFailures(b, s, name) // last, where they are seen
 	}
@@ -97,53 +92,31 @@ func printSummary(w io.Writer, s *summary.Run, submission string, told map[strin
 
 // printOverview prints the run, its progress and its measures as a whole.
 func printOverview(b *term.Sheet, s *summary.Run) {
-	fmt.Fprintf(b, "Run %s: %s, %s of %s done", s.Run, s.State, term.Plural(s.Done, "task"), strconv.Itoa(s.Tasks))
-	for _, n := range []struct {
-		n    int
-		name string
-	}{{s.Running, "running"}, {s.Failed, "failed"}, {s.Skipped, "skipped"}} {
-		if n.n > 0 {
-			fmt.Fprintf(b, ", %d %s", n.n, n.name)
-		}
-	}
+	fmt.Fprintf(b, "Run %s: %s, %s of %d done", s.Run, s.State, term.Plural(s.Done, "task"), s.Tasks)
+	b.Also(s.Running > 0, ", %d running", s.Running)
+	b.Also(s.Failed > 0, ", %d failed", s.Failed)
+	b.Also(s.Skipped > 0, ", %d skipped", s.Skipped)
 	fmt.Fprintf(b, "\n  policy %s on %s", s.Policy, s.Runtime)
 	for i := 1; i < len(s.Policies); i++ {
 		fmt.Fprintf(b, ", %s until %s", s.Policies[i-1].Policy, term.InstantOf(s.Policies[i].At))
 	}
-	if session.Capabilities(s.Runtime).Virtual || s.HostModel != nil {
-		fmt.Fprintf(b, ", host model %s", s.HostModel)
-	}
-	if s.TimeScale != 1 || s.SizeScale != 1 {
-		fmt.Fprintf(b, ", time scale %g, size scale %g", s.TimeScale, s.SizeScale)
-	}
+	b.Also(session.Capabilities(s.Runtime).Virtual || s.HostModel != nil, ", host model %s", s.HostModel)
+	b.Also(s.TimeScale != 1 || s.SizeScale != 1, ", time scale %g, size scale %g", s.TimeScale, s.SizeScale)
 	if s.Makespan != nil {
 		fmt.Fprintf(b, ", makespan %s%s", term.Span(s.Makespan), predictedText(s))
 	} else if s.Tasks > 0 {
 		fmt.Fprintf(b, ", %s so far", term.Span(&s.Clock))
 	}
-	if n := s.Attempts - s.Done + s.Reused; n > 0 && s.Attempts > 0 {
-		fmt.Fprintf(b, ", %s (%s)", term.Plural(s.Attempts, "attempt"), outcomes(s.Outcomes))
-	}
-	if s.Reused > 0 {
-		fmt.Fprintf(b, ", %s reused (%s of runtime)", term.Plural(s.Reused, "task"), term.Span(&s.Saved))
-	}
-	if s.Starting != nil {
-		fmt.Fprintf(b, ", container starts took %s of the time for which tasks held their nodes",
-			term.Percent(s.Starting))
-	}
-	if s.PeakDisk != nil {
-		fmt.Fprintf(b, ", at most %s on disk", term.Size(s.PeakDisk))
-	}
-	if s.Locality != nil && len(s.Nodes) > 1 {
-		fmt.Fprintf(b, ", %s of input bytes local", term.Percent(s.Locality))
-	}
-	if s.Lost > 0 {
-		fmt.Fprintf(b, ", %s of work lost", term.Span(&s.Lost))
-	}
+	b.Also(s.Attempts > max(0, s.Done-s.Reused), ", %s (%s)", term.Plural(s.Attempts, "attempt"), outcomes(s.Outcomes))
+	b.Also(s.Reused > 0, ", %s reused (%s of runtime)", term.Plural(s.Reused, "task"), term.Span(&s.Saved))
+	b.Also(s.Starting != nil, ", container starts took %s of the time for which tasks held their nodes",
+		term.Percent(s.Starting))
+	b.Also(s.PeakDisk != nil, ", at most %s on disk", term.Size(s.PeakDisk))
+	b.Also(s.Locality != nil && len(s.Nodes) > 1, ", %s of input bytes local", term.Percent(s.Locality))
+	b.Also(s.Lost > 0, ", %s of work lost", term.Span(&s.Lost))
 	for _, p := range s.Preemptions {
 		fmt.Fprintf(b, "\n  %s by %s of %s, away for %s in all, %s of work lost", term.Plural(p.Count, "preemption"),
-			p.How,
-			term.Plural(p.Tasks, "task"), term.Span(&p.Away), term.Span(&p.Lost))
+			p.How, term.Plural(p.Tasks, "task"), term.Span(&p.Away), term.Span(&p.Lost))
 	}
 	b.WriteString("\n\n")
 }
@@ -201,12 +174,8 @@ func printMemory(b *term.Sheet, m *summary.Memory) {
 	}
 	fmt.Fprintf(b, "Memory: %.3g GB·h held, %.3g of it (%.0f %%) used, %.3g wasted", m.Held, m.Used,
 		100*m.Used/m.Held, m.Wasted)
-	if m.Saved != 0 {
-		fmt.Fprintf(b, "; %.3g (%.0f %%) saved against declared", m.Saved, 100*m.Saved/(m.Held+m.Saved))
-	}
-	if m.OutOfMemory > 0 {
-		fmt.Fprintf(b, "; %s ran out of it", term.Plural(m.OutOfMemory, "attempt"))
-	}
+	b.Also(m.Saved != 0, "; %.3g (%.0f %%) saved against declared", m.Saved, 100*m.Saved/(m.Held+m.Saved))
+	b.Also(m.OutOfMemory > 0, "; %s ran out of it", term.Plural(m.OutOfMemory, "attempt"))
 	fmt.Fprint(b, "\n\n")
 }
 
@@ -322,12 +291,8 @@ func printDeadlines(b *term.Sheet, s *summary.Run, most int) {
 			return []any{d.Name, &d.Due, d.Predicted, d.Ended, spare, verdict}
 		})
 	fmt.Fprintf(b, "  %d of %s late", late, term.Plural(len(s.Deadlines)-refused, "workflow"))
-	if refused > 0 {
-		fmt.Fprintf(b, ", %d refused", refused)
-	}
-	if len(s.Remappings) > 0 {
-		fmt.Fprintf(b, "; %s", outcomes(s.Remappings))
-	}
+	b.Also(refused > 0, ", %d refused", refused)
+	b.Also(len(s.Remappings) > 0, "; %s", outcomes(s.Remappings))
 	if p := s.Plan; p != nil {
 		fmt.Fprintf(b, "; tasks ended %s from the plan in the mean, at most %s", term.Span(p.Off), term.Span(p.Most))
 	}

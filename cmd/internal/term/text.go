@@ -67,6 +67,13 @@ func NewSheet(to io.Writer) *Sheet { return &Sheet{width: columns.Of(to)} }
 // Columns implements columns.Limited.
 func (s *Sheet) Columns() int { return s.width }
 
+// Also adds a part of a sentence that is not always there.
+func (s *Sheet) Also(there bool, format string, args ...any) {
+	if there {
+		fmt.Fprintf(s, format, args...)
+	}
+}
+
 // Span writes a duration for people, with about four digits; "-" if it is not known.
 func Span(s *sqlite.Span) string { return columns.Span(s) }
 
