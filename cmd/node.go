@@ -23,7 +23,7 @@ import (
 	"gantry/executor/container/slurm/node"
 )
 
-// slurmNodeCommand is the command of job steps of Slurm, by the name of gantry-task.
+// slurmNodeCommand is the command of job steps of Slurm.
 func slurmNodeCommand() *cli.Command {
 	return &cli.Command{Name: "slurm-node", Hidden: true, Usage: "do the part of a node in a run on Slurm",
 		ArgsUsage: "[RUN-DIRECTORY CONTAINER]",
@@ -41,7 +41,7 @@ has described it in the directory of the run.`,
 		Action: func(c *cli.Context) error {
 			switch {
 			case c.IsSet("report"):
-				return checkNode(c)
+				return exit.Or(exit.Host, checkNode(c))
 			case c.Bool("tidy"):
 				if tree, err := cgroup.Open(cgroup.Root, false); err == nil {
 					node.Tidy(tree, true)
@@ -49,7 +49,7 @@ has described it in the directory of the run.`,
 				node.DropSecrets(c.Args().First(), "")
 				return nil
 			}
-			return runNode(c)
+			return exit.Or(exit.Host, runNode(c))
 		}}
 }
 
@@ -97,70 +97,64 @@ func runNode(c *cli.Context) error {
 			defer e.Close()
 			err = node.Clear(c.Context, c.Args().Get(0), e, c.Args().Get(1))
 		}
-		if err != nil {
-			return exit.With(exit.Host, err)
-		}
-		return nil
+		return err
 	}
 	if row := session.RuntimeNamed(c.String("runtime")); row != nil && row.Store {
 		var err error
 		if w.Store, err = session.OpenStore(); err != nil {
-			return exit.With(exit.Host, err)
+			return err
 		}
 		defer w.Store.Close()
 	}
 	e, tree, err := nodeEngine(c, c.String("runtime"), w)
 	if err != nil {
-		return exit.With(exit.Host, err)
+		return err
 	}
 	defer e.Close()
 	cfg := node.Config{RunDir: c.Args().Get(0), Step: c.String("step"), Engine: e, Tree: tree, In: os.Stdin,
 		Out: os.Stdout, Stop: stop, Secrets: c.Bool("secrets"), Task: taskProgram()}
 	cfg.Group, _ = node.Within(tree)
-	if err := node.Run(c.Context, cfg, c.Args().Get(1)); err != nil {
-		return exit.With(exit.Host, err)
-	}
-	return nil
+	return node.Run(c.Context, cfg, c.Args().Get(1))
 }
 
 // checkNode writes the abilities of this node where gantry looks for them.
 func checkNode(c *cli.Context) error {
-	r := &slurm.Report{Node: os.Getenv("SLURMD_NODENAME")}
+	r, path := &slurm.Report{Node: os.Getenv("SLURMD_NODENAME")}, c.String("report")
 	wanted := session.NodeRuntimes
 	if name := c.String("runtime"); name != "" {
 		wanted = []string{name}
 	}
 	var why []string
-	path := c.String("report")
 	for _, name := range wanted {
-		w := session.EngineWants{Dirs: []string{filepath.Dir(path)}}
-		e, tree, err := nodeEngine(c, name, w)
-		if err != nil {
-			why = append(why, err.Error())
-			continue
+		err := checkRuntime(c, r, name, session.EngineWants{Dirs: []string{filepath.Dir(path)}})
+		if err == nil {
+			break
 		}
-		host, err := e.Host(c.Context)
-		e.Close()
-		if err == nil && c.Bool("network") && host.NoNetwork != "" {
-			err = errors.New("--network: " + strings.ReplaceAll(host.NoNetwork, "--runtime ", "--node-runtime "))
-		}
-		if err != nil {
-			why = append(why, err.Error())
-			continue
-		}
-		r.Runtime = name
-		r.Facts = append(host.Facts, withinFact(tree))
-		if err := fetchOnNode(c, r, w); err != nil {
-			r.Failed = err.Error()
-			r.NoImage = errors.Is(err, fetch.ErrNoImage)
-		}
-		break
+		why = append(why, err.Error())
 	}
 	if r.Runtime == "" {
 		r.Failed = strings.Join(why, "; ")
 	}
-	if err := writeWhole(path, func(to io.Writer) error { return json.NewEncoder(to).Encode(r) }); err != nil {
-		return exit.With(exit.Host, err)
+	return writeWhole(path, func(to io.Writer) error { return json.NewEncoder(to).Encode(r) })
+}
+
+// checkRuntime describes a runtime of this node, and fetches the images of the run.
+func checkRuntime(c *cli.Context, r *slurm.Report, name string, w session.EngineWants) error {
+	e, tree, err := nodeEngine(c, name, w)
+	if err != nil {
+		return err
+	}
+	host, err := e.Host(c.Context)
+	e.Close()
+	if err == nil && c.Bool("network") && host.NoNetwork != "" {
+		err = errors.New("--network: " + strings.ReplaceAll(host.NoNetwork, "--runtime ", "--node-runtime "))
+	}
+	if err != nil {
+		return err
+	}
+	r.Runtime, r.Facts = name, append(host.Facts, withinFact(tree))
+	if err := fetchOnNode(c, r, w); err != nil {
+		r.Failed, r.NoImage = err.Error(), errors.Is(err, fetch.ErrNoImage)
 	}
 	return nil
 }

@@ -32,10 +32,7 @@ func (t *task) look() {
 		}
 		n, err := sizeOf(f.Path)
 		if err != nil {
-			if e := new(fs.PathError); errors.As(err, &e) {
-				err = e.Err // the message has the path
-			}
-			t.missf("input %s: %v", f.Path, err)
+			t.missf("input %s: %v", f.Path, bare(err))
 			return
 		}
 		t.toRead += n
@@ -46,6 +43,14 @@ func (t *task) look() {
 			t.toWrite.Add(f.Bytes)
 		}
 	}
+}
+
+// bare is an error without the path, which messages have.
+func bare(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
 }
 
 // sizeOf returns the bytes of a file, or of all files in a directory.
@@ -104,7 +109,7 @@ func (t *task) read() {
 		case err == errHalted:
 			return
 		case err != nil:
-			t.missf("input %s: %v", f.Path, err)
+			t.missf("input %s: %v", f.Path, bare(err))
 		case f.Bytes >= 0 && n != f.Bytes:
 			t.missf("input %s: asked %d bytes, there were %d", f.Path, f.Bytes, n)
 		default:
@@ -123,48 +128,39 @@ func (t *task) readFile(path string) (total int64, err error) {
 	return total, err
 }
 
-func (t *task) readOne(path string) (int64, error) {
-	fd, direct, err := t.open(path, unix.O_RDONLY)
+func (t *task) readOne(path string) (total int64, err error) {
+	in, direct, err := t.open(path, os.O_RDONLY)
 	if err != nil {
 		return 0, err
 	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	defer in.Close()
+	if st, err := in.Stat(); err != nil {
 		return 0, err
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+	} else if !st.Mode().IsRegular() {
 		return 0, errors.New("not a regular file")
 	}
 	if !direct {
 		// Advice only: pages that others use or have to write stay.
-		_ = unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED)
+		_ = unix.Fadvise(int(in.Fd()), 0, 0, unix.FADV_DONTNEED)
 	}
-	var total int64
 	for {
 		if !t.due(t.hasRead, t.toRead) {
 			return total, errHalted
 		}
 		start := time.Now()
-		n, err := again(func() (int, error) { return unix.Read(fd, t.reading) })
+		n, err := in.Read(t.reading)
 		t.report.Phases.ReadNanos += int64(time.Since(start))
-		if err == unix.EINVAL && direct && total == 0 {
+		total, t.hasRead = total+int64(n), t.hasRead+int64(n)
+		switch {
+		case err == io.EOF:
+			return total, nil
+		case errors.Is(err, unix.EINVAL) && direct && total == 0:
 			direct = false
-			if err := clearDirect(fd); err != nil {
-				return total, err
-			}
-			continue
+			err = clearDirect(in)
 		}
 		if err != nil {
 			return total, err
 		}
-		if n == 0 {
-			if direct {
-				t.report.DirectReads++
-			}
-			return total, nil
-		}
-		total, t.hasRead = total+int64(n), t.hasRead+int64(n)
 	}
 }
 
@@ -190,7 +186,7 @@ func (t *task) write() {
 			err = io.ErrShortWrite
 		}
 		if err != nil {
-			t.missf("output %s: asked %d bytes, wrote %d: %v", f.Path, f.Bytes, n, err)
+			t.missf("output %s: asked %d bytes, wrote %d: %v", f.Path, f.Bytes, n, bare(err))
 		} else {
 			t.progress.whole(&t.progress.files.outputs, &t.progress.files.written, n)
 		}
@@ -231,98 +227,97 @@ func (t *task) writeFile(f emulate.File) (int64, error) {
 	if err := os.Remove(f.Path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return 0, err
 	}
-	fd, direct, err := t.open(f.Path, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
+	out, direct, err := t.open(f.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return 0, err
 	}
-	n, direct, err := t.fill(fd, direct, f)
+	n, err := t.fill(out, direct, f)
 	if err == nil && t.spec.Fsync {
-		if err = unix.Fsync(fd); err != nil {
-			err = fmt.Errorf("sync: %w", err)
-		}
-	}
-	if direct {
-		t.report.DirectWrites++
+		err = synced(out.Sync())
 	}
 	// Some file systems report a full disk only here.
-	if cerr := unix.Close(fd); err == nil {
+	if cerr := out.Close(); err == nil {
 		err = cerr
 	}
 	return n, err
 }
 
+// synced says of an error that it was one of making data durable.
+func synced(err error) error {
+	if err != nil {
+		err = fmt.Errorf("sync: %w", bare(err))
+	}
+	return err
+}
+
 // fill writes the content. With direct I/O whole blocks go past the cache; the rest of less than a block follows
 // through it.
-func (t *task) fill(fd int, direct bool, f emulate.File) (written int64, wasDirect bool, err error) {
+func (t *task) fill(out *os.File, direct bool, f emulate.File) (written int64, err error) {
 	h := fnv.New64a()
 	h.Write([]byte(f.Path))
 	random := generator(h.Sum64() ^ t.spec.Seed*0x9e3779b97f4a7c15)
-	wasDirect = direct && f.Bytes >= blockBytes
 	var dirty int64
 	for written < f.Bytes {
 		size := min(f.Bytes-written, int64(len(t.writing)))
 		start := time.Now()
 		if !t.due(t.hasWritten+size, t.writes) {
-			return written, wasDirect, errHalted
+			return written, errHalted
 		}
 		t.paused += time.Since(start)
 		if direct && size >= blockBytes {
 			size -= size % blockBytes
 		} else if direct {
 			direct = false
-			if err := clearDirect(fd); err != nil {
-				return written, wasDirect, err
+			if err := clearDirect(out); err != nil {
+				return written, err
 			}
 		}
-		chunk := t.writing[:size]
 		random.fill(t.writing[:(size+7)/8*8])
-		for len(chunk) > 0 {
-			n, err := again(func() (int, error) { return unix.Write(fd, chunk) })
-			if err == unix.EINVAL && direct {
-				direct, wasDirect = false, false
-				if err := clearDirect(fd); err != nil {
-					return written, wasDirect, err
-				}
-				continue
+		n, err := out.Write(t.writing[:size])
+		if errors.Is(err, unix.EINVAL) && direct {
+			direct = false
+			if err = clearDirect(out); err == nil {
+				var rest int
+				rest, err = out.Write(t.writing[n:size])
+				n += rest
 			}
-			if err != nil {
-				return written, wasDirect, err
-			}
-			chunk, written, dirty = chunk[n:], written+int64(n), dirty+int64(n)
-			t.hasWritten += int64(n)
-			t.toWrite.Add(-int64(n))
+		}
+		written, dirty, t.hasWritten = written+int64(n), dirty+int64(n), t.hasWritten+int64(n)
+		t.toWrite.Add(-int64(n))
+		if err != nil {
+			return written, err
 		}
 		if !direct && t.spec.Fsync && dirty >= flushBytes {
-			if err := unix.Fdatasync(fd); err != nil {
-				return written, wasDirect, fmt.Errorf("sync: %w", err)
+			if err := synced(unix.Fdatasync(int(out.Fd()))); err != nil {
+				return written, err
 			}
-			_ = unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED) // so that the cache is not charged to the task's memory
+			// So that the cache is not charged to the task's memory.
+			_ = unix.Fadvise(int(out.Fd()), 0, 0, unix.FADV_DONTNEED)
 			dirty = 0
 		}
 	}
-	return written, wasDirect, nil
+	return written, nil
 }
 
 // open opens with O_DIRECT where that is asked for and the file system has it.
-func (t *task) open(path string, flags int) (fd int, direct bool, err error) {
+func (t *task) open(path string, flags int) (f *os.File, direct bool, err error) {
 	if t.spec.Direct {
-		fd, err = again(func() (int, error) { return unix.Open(path, flags|unix.O_CLOEXEC|unix.O_DIRECT, 0o666) })
-		if err != unix.EINVAL {
-			return fd, err == nil, err
+		f, err = os.OpenFile(path, flags|unix.O_DIRECT, 0o666)
+		if !errors.Is(err, unix.EINVAL) {
+			return f, err == nil, err
 		}
 		// A file system without direct I/O may have created the file before it found out.
-		flags &^= unix.O_EXCL
+		flags &^= os.O_EXCL
 	}
-	fd, err = again(func() (int, error) { return unix.Open(path, flags|unix.O_CLOEXEC, 0o666) })
-	return fd, false, err
+	f, err = os.OpenFile(path, flags, 0o666)
+	return f, false, err
 }
 
-func clearDirect(fd int) error {
-	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
-	if err != nil {
-		return err
+func clearDirect(f *os.File) error {
+	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
+	if err == nil {
+		_, err = unix.FcntlInt(f.Fd(), unix.F_SETFL, flags&^unix.O_DIRECT)
 	}
-	_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags&^unix.O_DIRECT)
 	return err
 }
 
@@ -333,16 +328,6 @@ func syncDir(dir string) error {
 	}
 	defer d.Close()
 	return d.Sync()
-}
-
-// again repeats a system call that a signal interrupted: the Go runtime sends itself some.
-func again(call func() (int, error)) (int, error) {
-	for {
-		n, err := call()
-		if err != unix.EINTR {
-			return n, err
-		}
-	}
 }
 
 // generator makes bytes that do not compress, at gigabytes per second (Marsaglia 2003, xorshift64).

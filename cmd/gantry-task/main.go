@@ -35,9 +35,6 @@ func main() {
 		fmt.Println(emulate.Protocol)
 		return
 	}
-	if len(args) > 0 && args[0] == "slurm-node" { // a job step: gantry does it, so that this program stays small
-		os.Exit(node())
-	}
 	// The first process of a container gets no signal that it does not ask for, and Go ends it at those that it has not
 	// asked for yet.
 	stop := make(chan os.Signal, 1)

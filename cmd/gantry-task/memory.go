@@ -1,10 +1,9 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -90,17 +89,13 @@ func (t *task) accountMemory() {
 // behind /proc/self/status are off by some pages per processor.
 func resident() (int64, error) {
 	b, err := os.ReadFile("/proc/self/smaps_rollup")
-	rss, swap := "Rss:", "Swap:"
 	if err != nil {
-		if b, err = os.ReadFile("/proc/self/status"); err != nil {
-			return 0, err
-		}
-		rss, swap = "VmRSS:", "VmSwap:"
+		return 0, err
 	}
 	var kib int64
-	for lines := bufio.NewScanner(bytes.NewReader(b)); lines.Scan(); {
-		if f := bytes.Fields(lines.Bytes()); len(f) == 3 && (string(f[0]) == rss || string(f[0]) == swap) {
-			n, err := strconv.ParseInt(string(f[1]), 10, 64)
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) == 3 && (f[0] == "Rss:" || f[0] == "Swap:") {
+			n, err := strconv.ParseInt(f[1], 10, 64)
 			if err != nil {
 				return 0, err
 			}

@@ -144,11 +144,8 @@ type Report struct {
 	// CPU time of the process until the emulator began, the container's set-up included
 	StartCPUNanos int64 `json:"start_cpu_nanos"`
 	// CPU time of everything but computing: starting, touching memory, reading and writing
-	OwnCPUNanos int64 `json:"own_cpu_nanos"`
-	// input files read with O_DIRECT; the others were dropped from the cache first
-	DirectReads  int    `json:"direct_reads"`
-	DirectWrites int    `json:"direct_writes"`
-	Phases       Phases `json:"phases"`
+	OwnCPUNanos int64  `json:"own_cpu_nanos"`
+	Phases      Phases `json:"phases"`
 	// LateNanos is by how much the task lasted longer than its Run, if by more than a clock's grain; LimitedBy is the
 	// part of the work that ended last then: "cpu", "read", "write", or "start" if beginning took that long.
 	LateNanos int64  `json:"late_nanos,omitempty"`

@@ -37,7 +37,7 @@ type Image struct {
 // Check configures the questions to nodes before a run begins.
 type Check struct {
 	Dir     string // of the run, or beside it: the nodes have to see it
-	Program string // gantry-task, in there
+	Program string // gantry, in there
 	Args    []string
 	Nodes   []string
 }
@@ -105,7 +105,7 @@ func (c Check) ask(ctx context.Context, a *allocation.Allocation, name string) (
 		Remedy: "name a directory that all nodes share with --shared"}
 }
 
-// Put puts the programs that job steps need into a directory that the nodes see, and returns the path of gantry-task
+// Put puts the programs that job steps need into a directory that the nodes see, and returns the path of gantry
 // there.
 func Put(dir, gantry, task string) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -123,7 +123,7 @@ func Put(dir, gantry, task string) (string, error) {
 			return "", err
 		}
 	}
-	return filepath.Join(dir, "gantry-task"), nil
+	return filepath.Join(dir, "gantry"), nil
 }
 
 func copyFile(from, to string) error {

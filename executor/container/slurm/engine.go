@@ -51,7 +51,7 @@ type Config struct {
 	Allocation *allocation.Allocation
 	// Names are the nodes of the platform, Nodes those of the allocation that stand for them; "" of one that it lacks.
 	Names, Nodes []string
-	Program      string // gantry-task where the nodes see it
+	Program      string // gantry where the nodes see it
 	// Runtimes are those of the nodes, by their place in the platform, as the node command takes them.
 	Runtimes []string
 	// Environment is that of the programs of an image.

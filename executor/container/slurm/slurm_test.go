@@ -100,7 +100,8 @@ func (s *site) newRig(t *testing.T) *rig {
 	}
 	r := &rig{t: t, site: s, wf: &executor.WorkflowSpec{Name: "wf"},
 		config: container.Config{Run: filepath.Base(dir), Dir: dir, Platform: p, Version: "test",
-			TaskBinary: s.program, Image: func(string) string { return s.image() }, Starts: 8}}
+			TaskBinary: filepath.Join(s.dir, "bin", "gantry-task"), Starts: 8,
+			Image: func(string) string { return s.image() }}}
 	r.open()
 	return r
 }

@@ -178,7 +178,7 @@ func (s *step) look() {
 		s.done++
 		err := s.act(dir, o.Text)
 		if err := dir.ack(o.N, err); err != nil {
-			fmt.Fprintln(os.Stderr, "gantry-task: node:", err)
+			fmt.Fprintln(os.Stderr, "gantry: node:", err)
 		}
 	}
 	s.say("acked %s", s.id)
@@ -227,7 +227,7 @@ func (s *step) one(ctx context.Context, id string) error {
 	const key = 1
 	if s.watcher != nil {
 		if err := s.watcher.Watch(key, spec.Group(own), cgroup.Everything); err != nil {
-			fmt.Fprintln(os.Stderr, "gantry-task: node:", err)
+			fmt.Fprintln(os.Stderr, "gantry: node:", err)
 		}
 	}
 	if err := s.Engine.Start(ctx, own); err != nil {
@@ -238,7 +238,7 @@ func (s *step) one(ctx context.Context, id string) error {
 		return s.failed(dir, id, err)
 	}
 	if err := write(dir.path("began.json"), Began{Pid: state.Pid}, false); err != nil {
-		fmt.Fprintln(os.Stderr, "gantry-task: node:", err)
+		fmt.Fprintln(os.Stderr, "gantry: node:", err)
 	}
 	s.mu.Lock()
 	s.id, s.own, s.pid = id, own, state.Pid
@@ -352,7 +352,7 @@ func (s *step) end(dir Dir, id string, r *Result) error {
 		if stopped {
 			return err
 		}
-		fmt.Fprintln(os.Stderr, "gantry-task: node:", err)
+		fmt.Fprintln(os.Stderr, "gantry: node:", err)
 		time.Sleep(wait)
 	}
 	s.say("ended %s", id)
@@ -363,6 +363,6 @@ func (s *step) remove(id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if err := s.Engine.Remove(ctx, id); err != nil {
-		fmt.Fprintln(os.Stderr, "gantry-task: node:", err)
+		fmt.Fprintln(os.Stderr, "gantry: node:", err)
 	}
 }
