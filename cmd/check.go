@@ -357,12 +357,7 @@ func scenarioFile(file string, read trace.ReadOptions) (kind string, r *report) 
 
 // checkCombinations checks the values of the factors of an experiment that has no other faults.
 func checkCombinations(file string) error {
-	f, err := openText(file)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	x, err := scenario.ReadExperiment(f, file, false, "")
+	x, err := readExperiment(file, false, "")
 	if err == nil && x.Runtime != "" {
 		x.On(session.Counterpart(x.Runtime), x.Runtime)
 	}
@@ -426,7 +421,7 @@ func examine(file string, w *trace.Workflow, faults []trace.Fault) *report {
 		name := f.String()
 		r.Missing[name] = r.Tasks - r.Known[name]
 	}
-	r.Missing["file-size"] = r.Files - r.Sized
+	r.Missing[fileSize] = r.Files - r.Sized
 	if len(r.Errors) == 0 {
 		r.Imputed = append(r.Imputed, trace.Impute(w, trace.Defaults{})...)
 		// These depend on where the workflow runs.
@@ -451,8 +446,9 @@ func examine(file string, w *trace.Workflow, faults []trace.Fault) *report {
 	return r
 }
 
+// print writes the report for people.
 func (r *report) print(out io.Writer) error {
-	var b strings.Builder
+	var b term.Sheet
 	verdict := "ok"
 	if n := len(r.Errors); n > 0 {
 		verdict = term.Plural(n, "error")
@@ -470,88 +466,20 @@ func (r *report) print(out io.Writer) error {
 		fmt.Fprintf(&b, "  %s\n", line)
 	}
 	if r.Format != "unknown" && !strings.HasSuffix(r.Format, " file") {
-		version := cmp.Or(r.Version, "(no version)")
-		fmt.Fprintf(&b, "  format         %s %s%s\n", r.Format, shown.Line(fmt.Sprintf("%.80s", version)),
-			inQuotes(", workflow ", r.Name))
-		byFiles := ""
-		if r.FileEdges > 0 {
-			byFiles = fmt.Sprintf(" (%d only by files)", r.FileEdges)
-		}
-		if r.Tasks == 0 {
-			fmt.Fprintln(&b, "  tasks          0")
-		} else {
-			fmt.Fprintf(&b, "  tasks          %d of %s, %s%s, %s\n", r.Tasks, term.Plural(r.Kinds, "type"),
-				term.Plural(r.Edges, "edge"), byFiles, term.Plural(r.Components, "component"))
-		}
-		fmt.Fprintf(&b, "  shape          %s, width %d\n", term.Plural(r.Levels, "level"), r.Width)
-		path := "undefined"
-		if r.CriticalPath != nil {
-			path = seconds(*r.CriticalPath)
-		}
-		if r.Tasks > 0 && r.Known[trace.Runtime.String()] == 0 {
-			fmt.Fprintln(&b, "  runtime        unknown")
-		} else {
-			fmt.Fprintf(&b, "  runtime        %s, critical path %s\n", seconds(r.RuntimeSeconds), path)
-		}
-		sizes := "none with a size"
-		if r.Sized > 0 {
-			sizes = fmt.Sprintf("%d with a size: %s", r.Sized, shown.Size(r.Bytes))
-		}
-		fmt.Fprintf(&b, "  files          %d, %s\n", r.Files, sizes)
-		var known, missing []string
-		for _, f := range trace.Fields(0).Each() {
-			name := f.String()
-			if n := r.Known[name]; n > 0 {
-				known = append(known, share(name, n, r.Tasks))
-			}
-			if n := r.Missing[name]; n > 0 {
-				missing = append(missing, share(name, n, r.Tasks))
-			}
-		}
-		if n := r.Missing["file-size"]; n > 0 {
-			missing = append(missing, share("file-size", n, r.Files))
-		}
-		list(&b, "known", known)
-		list(&b, "missing", missing)
-		for _, i := range r.Imputed {
-			fmt.Fprintf(&b, "  to be imputed  %s of %s: %s\n", i.Field, term.Plural(i.Count, "task"), i.Rule)
-		}
+		r.printWorkflow(&b)
 	}
-	list(&b, "catalogs", r.Catalogs)
+	list(&b, "catalogs", strings.Join(r.Catalogs, ", "))
 	if len(r.Resources) > 0 {
-		list(&b, "needs", []string{strings.Join(r.Resources, ", ") + ": gantry run --resource NAME=COUNT of each"})
+		list(&b, "needs", strings.Join(r.Resources, ", ")+": gantry run --resource NAME=COUNT of each")
 	}
 	if r.Networked > 0 {
-		list(&b, "network", []string{"asked for by " + term.Plural(r.Networked, "task") +
-			": gantry run --network asked"})
+		list(&b, "network", "asked for by "+term.Plural(r.Networked, "task")+": gantry run --network asked")
 	}
-	for _, kind := range []struct {
-		name  string
-		items []string
-	}{{"reads", r.Reads}, {"mounts", r.Mounts}, {"cannot run", r.Obstacles}} {
-		for i, item := range kind.items {
-			if i == maxListed {
-				fmt.Fprintf(&b, "  %-14s and %d more (--json lists all)\n", kind.name, len(kind.items)-i)
-				break
-			}
-			fmt.Fprintf(&b, "  %-14s %s\n", kind.name, shown.Under(item, "    "))
-		}
-	}
-	for _, kind := range []struct {
-		name   string
-		faults []trace.Fault
-	}{{"error", r.Errors}, {"warning", r.Warnings}} {
-		for _, f := range kind.faults {
-			line, times := "", ""
-			if f.Line > 0 {
-				line = fmt.Sprintf("line %d: ", f.Line)
-			}
-			if f.Count > 1 {
-				times = fmt.Sprintf(" (%d times; the first is shown)", f.Count)
-			}
-			fmt.Fprintf(&b, "  %s: %s%s: %s%s\n", kind.name, line, f.Rule, shown.Under(f.Message, "    "), times)
-		}
-	}
+	list(&b, "reads", r.Reads...)
+	list(&b, "mounts", r.Mounts...)
+	list(&b, "cannot run", r.Obstacles...)
+	printFaults(&b, "error", r.Errors)
+	printFaults(&b, "warning", r.Warnings)
 	for _, x := range r.Commands {
 		tellCommand(&b, x.Task, x.Command)
 	}
@@ -559,13 +487,80 @@ func (r *report) print(out io.Writer) error {
 	return err
 }
 
+// printWorkflow prints the numbers of a workflow.
+func (r *report) printWorkflow(b *term.Sheet) {
+	version := fmt.Sprintf("%.80s", cmp.Or(r.Version, "(no version)"))
+	list(b, "format", fmt.Sprintf("%s %s%s", r.Format, shown.Line(version), inQuotes(", workflow ", r.Name)))
+	tasks, sizes, path := "0", "none with a size", "undefined"
+	if r.Tasks > 0 {
+		tasks = fmt.Sprintf("%d of %s, %s", r.Tasks, term.Plural(r.Kinds, "type"), term.Plural(r.Edges, "edge"))
+		if r.FileEdges > 0 {
+			tasks += fmt.Sprintf(" (%d only by files)", r.FileEdges)
+		}
+		tasks += ", " + term.Plural(r.Components, "component")
+	}
+	if r.CriticalPath != nil {
+		path = seconds(*r.CriticalPath)
+	}
+	runtime := seconds(r.RuntimeSeconds) + ", critical path " + path
+	if r.Tasks > 0 && r.Known[trace.Runtime.String()] == 0 {
+		runtime = "unknown"
+	}
+	if r.Sized > 0 {
+		sizes = fmt.Sprintf("%d with a size: %s", r.Sized, shown.Size(r.Bytes))
+	}
+	list(b, "tasks", tasks)
+	list(b, "shape", fmt.Sprintf("%s, width %d", term.Plural(r.Levels, "level"), r.Width))
+	list(b, "runtime", runtime)
+	list(b, "files", fmt.Sprintf("%d, %s", r.Files, sizes))
+	list(b, "known", shares(r.Known, r.Tasks, 0))
+	list(b, "missing", shares(r.Missing, r.Tasks, r.Files))
+	for _, i := range r.Imputed {
+		list(b, "to be imputed", fmt.Sprintf("%s of %s: %s", i.Field, term.Plural(i.Count, "task"), i.Rule))
+	}
+}
+
+// fileSize is the field of files that workflows may lack.
+const fileSize = "file-size"
+
 // maxListed is how many files of a kind check prints.
 const maxListed = 50
 
-func list(b *strings.Builder, name string, items []string) {
-	if len(items) > 0 {
-		fmt.Fprintf(b, "  %-14s %s\n", name, strings.Join(items, ", "))
+// list prints the lines of a name, of many the first, and none of one empty line.
+func list(b *term.Sheet, name string, items ...string) {
+	for i, item := range items {
+		switch {
+		case i == maxListed:
+			fmt.Fprintf(b, "  %-14s and %d more (--json lists all)\n", name, len(items)-i)
+			return
+		case item != "":
+			fmt.Fprintf(b, "  %-14s %s\n", name, shown.Under(item, "    "))
+		}
 	}
+}
+
+func printFaults(b *term.Sheet, kind string, faults []trace.Fault) {
+	for _, f := range faults {
+		fmt.Fprintf(b, "  %s: ", kind)
+		b.Also(f.Line > 0, "line %d: ", f.Line)
+		fmt.Fprintf(b, "%s: %s", f.Rule, shown.Under(f.Message, "    "))
+		b.Also(f.Count > 1, " (%d times; the first is shown)", f.Count)
+		b.WriteString("\n")
+	}
+}
+
+// shares says how many tasks have each field, or files their size.
+func shares(counts map[string]int, tasks, files int) string {
+	var parts []string
+	for _, f := range trace.Fields(0).Each() {
+		if n := counts[f.String()]; n > 0 {
+			parts = append(parts, share(f.String(), n, tasks))
+		}
+	}
+	if n := counts[fileSize]; n > 0 {
+		parts = append(parts, share(fileSize, n, files))
+	}
+	return strings.Join(parts, ", ")
 }
 
 func share(name string, n, of int) string {

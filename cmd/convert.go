@@ -7,7 +7,6 @@ import (
 
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
-	"gantry/cmd/internal/term"
 	"gantry/trace"
 )
 
@@ -38,12 +37,12 @@ Exit codes: 0 written, 2 wrong command line, 3 the file has errors or cannot be 
 			o.idle = func(f *session.Facts) error {
 				return refuseIdle(c, &session.Settings{Runtime: session.UsualRuntime.Name}, f)
 			}
-			return convert(c.Args().First(), o, term.Raw(c.App.Writer), c.App.ErrWriter)
+			return convert(c.Args().First(), o, c.App.Writer, c.App.ErrWriter)
 		},
 	}
 }
 
-func convert(path string, o convertOptions, out, notes io.Writer) (err error) {
+func convert(path string, o convertOptions, out, notes io.Writer) error {
 	o.read.Used = map[string]bool{}
 	w, err := openWorkflow(path, o.read, notes)
 	if err == nil {
@@ -57,14 +56,5 @@ func convert(path string, o convertOptions, out, notes io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	write := func(to io.Writer) error { return trace.WriteWfFormat(to, w) }
-	if o.out == "-" {
-		err = write(out)
-	} else {
-		err = writeWhole(o.out, write)
-	}
-	if err != nil {
-		return exit.Hostf("writing %s as WfFormat: %w", path, err)
-	}
-	return nil
+	return writeTo(out, o.out, func(to io.Writer) error { return trace.WriteWfFormat(to, w) })
 }

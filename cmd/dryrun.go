@@ -3,6 +3,7 @@ package cmd
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -14,7 +15,7 @@ import (
 )
 
 // tellCommand writes the command of a task in one line.
-func tellCommand(b *strings.Builder, task, command string) {
+func tellCommand(b io.Writer, task, command string) {
 	fmt.Fprintf(b, "%s: %s\n", shown.Line(task), shown.Line(cmp.Or(command, "emulated")))
 }
 

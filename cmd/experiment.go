@@ -93,12 +93,7 @@ func collectSeldom() {
 
 func runExperiment(c *cli.Context, path string) error {
 	collectSeldom()
-	f, err := openText(path)
-	if err != nil {
-		return exit.Inputf("experiment: %w", err)
-	}
-	x, err := scenario.ReadExperiment(f, path, c.Bool("quick"), c.String("reading"))
-	f.Close()
+	x, err := readExperiment(path, c.Bool("quick"), c.String("reading"))
 	if err != nil {
 		return exit.With(exit.Input, err)
 	}
@@ -164,6 +159,16 @@ func runExperiment(c *cli.Context, path string) error {
 	}
 	view.Note("tables: gantry compare %s; figures: gantry report %s --out DIR", out, out)
 	return nil
+}
+
+// readExperiment reads an experiment file, or its quick variant, under a reading that it names.
+func readExperiment(path string, quick bool, reading string) (*scenario.Experiment, error) {
+	f, err := openText(path)
+	if err != nil {
+		return nil, fmt.Errorf("experiment: %w", err)
+	}
+	defer f.Close()
+	return scenario.ReadExperiment(f, path, quick, reading)
 }
 
 // benchOf makes what runs the experiment in containers, if it is to.

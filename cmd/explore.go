@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -204,12 +205,7 @@ func (x *exploration) try(ctx context.Context, r *possible, s split, name string
 	var sets []*results.Set
 	for _, file := range x.Experiments {
 		path := filepath.Join(x.dir, file)
-		f, err := os.Open(path)
-		if err != nil {
-			return study.Trial{}, err
-		}
-		e, err := scenario.ReadExperiment(f, path, false, "")
-		f.Close()
+		e, err := readExperiment(path, false, "")
 		if err != nil {
 			return study.Trial{}, err
 		}
@@ -222,10 +218,7 @@ func (x *exploration) try(ctx context.Context, r *possible, s split, name string
 			return study.Trial{}, err
 		}
 		err = (&experiment.Runner{File: e, Jobs: x.jobs, Store: db}).Run(ctx)
-		if end := db.Close(); err == nil {
-			err = end
-		}
-		if err != nil {
+		if err = cmp.Or(err, db.Close()); err != nil {
 			return study.Trial{}, err
 		}
 		set, err := results.Load(ctx, out)

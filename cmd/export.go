@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -124,41 +123,38 @@ func exportRun(c *cli.Context) error {
 	return exporters[k].write(e)
 }
 
-// exporter writes a run.
-type exporter func(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error
-
 // write writes one file; into a directory it goes under a name.
-func (e *exporting) write(name string, write exporter) error {
-	return e.writeAll(name, func(ctx context.Context, w io.Writer, db *sqlite.DB, runs ...string) error {
-		return write(ctx, w, db, runs[0])
-	})
-}
-
-// writeAll is write of a file of several runs.
-func (e *exporting) writeAll(name string, write export.Writer) error {
+func (e *exporting) write(name string, write func(io.Writer) error) error {
 	to := e.to
 	if e.into {
 		to = filepath.Join(to, name)
 	}
-	return writeTo(e.c, to, func(w io.Writer) error { return write(e.c.Context, w, e.db, e.runs...) })
+	return writeTo(e.c.App.Writer, to, write)
 }
 
 // tables writes one file with both tables, or into a directory a file of each.
 func (e *exporting) tables(format string, of *export.Format) error {
-	if !e.into {
-		return e.writeAll("", of.Both)
+	write := func(name string, write export.Writer) error {
+		return e.write(name, func(w io.Writer) error { return write(e.c.Context, w, e.db, e.runs...) })
 	}
-	if err := e.writeAll("tasks."+format, of.Tasks); err != nil {
+	if !e.into {
+		return write("", of.Both)
+	}
+	if err := write("tasks."+format, of.Tasks); err != nil {
 		return err
 	}
-	return e.writeAll("attempts."+format, of.Attempts)
+	return write("attempts."+format, of.Attempts)
 }
 
-func (e *exporting) otlp() error { return e.write(e.info.Name+".otlp.jsonl", export.OTLP) }
+func (e *exporting) otlp() error {
+	return e.write(e.info.Name+".otlp.jsonl", func(w io.Writer) error {
+		return export.OTLP(e.c.Context, w, e.db, e.info.Name)
+	})
+}
 
 func (e *exporting) trace() error {
-	return e.write("trace.txt", func(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
-		return export.Nextflow(ctx, w, db, run, session.Capabilities(e.info.Runtime))
+	return e.write("trace.txt", func(w io.Writer) error {
+		return export.Nextflow(e.c.Context, w, e.db, e.info.Name, session.Capabilities(e.info.Runtime))
 	})
 }
 
@@ -251,8 +247,8 @@ func (e *exporting) wfformat() error {
 		return session.LogError(err)
 	}
 	for _, name := range names {
-		if err := e.write(executor.EscapeName(name)+".json",
-			func(_ context.Context, w io.Writer, _ *sqlite.DB, _ string) error { return write(w, name) }); err != nil {
+		err := e.write(executor.EscapeName(name)+".json", func(w io.Writer) error { return write(w, name) })
+		if err != nil {
 			return err
 		}
 	}
@@ -268,13 +264,10 @@ func isDirectory(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// writeTo writes a file whole or not at all, or to standard output if path is "" or "-".
-func writeTo(c *cli.Context, path string, write func(io.Writer) error) error {
+// writeTo writes a file whole or not at all, or to out if path is "" or "-".
+func writeTo(out io.Writer, path string, write func(io.Writer) error) error {
 	if path == "" || path == "-" {
-		if err := write(term.Raw(c.App.Writer)); err != nil {
-			return session.LogError(err)
-		}
-		return nil
+		return session.LogError(write(term.Raw(out)))
 	}
 	if dir := filepath.Dir(path); dir != "." {
 		if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -1,35 +1,22 @@
 package cmd
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
-	"gantry/cmd/internal/term"
 	"gantry/sqlite/report/columns"
 	"gantry/trace"
 	"gantry/trace/generate"
 )
 
-type generateOptions struct {
-	kind, out string
-	tasks     int
-	seed      uint64
-	total     time.Duration
-	params    generate.Parameters
-}
-
 func generateCommand() *cli.Command {
-	var o generateOptions
-	list := false
 	return &cli.Command{
 		Name:      "generate",
 		Usage:     "write a synthetic workflow as WfFormat",
@@ -48,46 +35,66 @@ asked for gets slightly fewer, and a line on standard error says so.
 Exit codes: 0 written, 2 wrong command line, 4 the file cannot be written.`,
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "list", Usage: "list the kinds: other names (ALSO), the fewest tasks (LEAST), and " +
-				"how many tasks a workflow has if N are asked for (TASKS)", Destination: &list},
-			&cli.IntFlag{Name: "tasks", Aliases: []string{"n"}, Usage: "number of tasks", Destination: &o.tasks},
-			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of all random choices", Destination: &o.seed},
+				"how many tasks a workflow has if N are asked for (TASKS)"},
+			&cli.IntFlag{Name: "tasks", Aliases: []string{"n"}, Usage: "number of tasks"},
+			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "`SEED` of all random choices"},
 			&cli.DurationFlag{Name: "total-runtime", Usage: "scale runtimes so that they sum to this, such as 1h30m",
-				DefaultText: "as generated", Destination: &o.total},
+				DefaultText: "as generated"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "-",
-				Usage: "write to `FILE`, - for standard output", Destination: &o.out},
+				Usage: "write to `FILE`, - for standard output"},
 		}, parameterFlags()...),
 		Action: func(c *cli.Context) error {
-			if list {
+			if c.Bool("list") {
 				if err := refuseBut(c, "--list generates nothing", "list"); err != nil {
 					return err
 				}
 				return listKinds(c.App.Writer)
 			}
-			if c.Args().Len() != 1 {
-				var names []string
-				for _, k := range generate.Kinds() {
-					names = append(names, k.Name)
-				}
-				return exit.Usagef("generate: name one kind of workflow: %s", strings.Join(names, ", "))
-			}
-			o.kind = c.Args().First()
-			k, err := generate.Find(o.kind)
+			w, err := generated(c)
 			if err != nil {
 				return exit.Usagef("generate: %w", err)
 			}
-			if !c.IsSet("tasks") {
-				return exit.Usagef("generate: say how many tasks with --tasks; %s takes %d or more", k.Name,
-					k.Least)
-			}
-			if c.IsSet("total-runtime") && o.total <= 0 {
-				return exit.Usagef("generate: --total-runtime is %v, but has to be above 0", o.total)
-			}
-			if o.params, err = parameters(c, &k); err != nil {
-				return exit.Usagef("generate: %w", err)
-			}
-			return writeGenerated(o, term.Raw(c.App.Writer), c.App.ErrWriter)
+			return writeTo(c.App.Writer, c.String("output"), func(to io.Writer) error {
+				return trace.WriteWfFormat(to, w)
+			})
 		},
 	}
+}
+
+// generated makes the workflow that the command line asks for.
+func generated(c *cli.Context) (*trace.Workflow, error) {
+	if c.NArg() != 1 {
+		var names []string
+		for _, k := range generate.Kinds() {
+			names = append(names, k.Name)
+		}
+		return nil, fmt.Errorf("name one kind of workflow: %s", strings.Join(names, ", "))
+	}
+	kind, tasks, total := c.Args().First(), c.Int("tasks"), c.Duration("total-runtime")
+	k, err := generate.Find(kind)
+	switch {
+	case err != nil:
+		return nil, err
+	case !c.IsSet("tasks"):
+		return nil, fmt.Errorf("say how many tasks with --tasks; %s takes %d or more", k.Name, k.Least)
+	case c.IsSet("total-runtime") && total <= 0:
+		return nil, fmt.Errorf("--total-runtime is %v, but has to be above 0", total)
+	}
+	params, err := parameters(c, &k)
+	if err != nil {
+		return nil, err
+	}
+	w, err := generate.New(kind, tasks, c.Uint64("seed"), generate.Options{Parameters: params})
+	if err == nil && total > 0 {
+		err = generate.Rescale(w, total)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if n := len(w.Tasks); n != tasks && !strings.EqualFold(kind, "mapreduce") {
+		fmt.Fprintf(c.App.ErrWriter, "gantry: %s asked for with %d tasks has %d\n", strings.ToLower(w.Name), tasks, n)
+	}
+	return w, nil
 }
 
 // parameterFlags are the parameters that kinds declare. Of one that two kinds share the usage has both.
@@ -148,33 +155,4 @@ func listKinds(out io.Writer) error {
 		rows = append(rows, []string{k.Name, k.Also, strconv.Itoa(k.Least), k.Count, k.About})
 	}
 	return columns.Print(out, 0, "", rows, nil) // whole lines are folded to the terminal
-}
-
-func writeGenerated(o generateOptions, out, notes io.Writer) error {
-	w, err := generate.New(o.kind, o.tasks, o.seed, generate.Options{Parameters: o.params})
-	if err != nil {
-		return exit.Usagef("generate: %w", err)
-	}
-	if o.total > 0 {
-		if err := generate.Rescale(w, o.total); err != nil {
-			return exit.Usagef("generate: %w", err)
-		}
-	}
-	if n := len(w.Tasks); n != o.tasks && !strings.EqualFold(o.kind, "mapreduce") {
-		fmt.Fprintf(notes, "gantry: %s asked for with %d tasks has %d\n", strings.ToLower(w.Name), o.tasks, n)
-	}
-	if o.out == "-" {
-		to := bufio.NewWriter(out)
-		if err = trace.WriteWfFormat(to, w); err == nil {
-			err = to.Flush()
-		}
-		if err != nil {
-			return exit.Hostf("writing %s: %w", w.Label, err)
-		}
-		return nil
-	}
-	if err := writeWhole(o.out, func(f io.Writer) error { return trace.WriteWfFormat(f, w) }); err != nil {
-		return exit.Hostf("writing %s: %w", o.out, err)
-	}
-	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -145,24 +146,27 @@ func logs(c *cli.Context) error {
 		return exit.Inputf("task %s of run %s has not been started (it is %s): gantry explain %s %s says why",
 			life.Task, life.Run, life.State, life.Run, life.Task)
 	}
-	attempt := life.Attempts[len(life.Attempts)-1]
-	if c.IsSet("attempt") {
-		found := false
-		for _, a := range life.Attempts {
-			if a.Try == c.Int("attempt") {
-				attempt, found = a, true
-			}
-		}
-		if !found {
+	attempt := life.Last()
+	if try := c.Int("attempt"); c.IsSet("attempt") {
+		k := slices.IndexFunc(life.Attempts, func(a sqlite.Attempt) bool { return a.Try == try })
+		if k < 0 {
 			return exit.Inputf("task %s of run %s has %s, no attempt %d", life.Task, life.Run,
-				term.Plural(len(life.Attempts), "attempt"), c.Int("attempt"))
+				term.Plural(len(life.Attempts), "attempt"), try)
 		}
+		attempt = &life.Attempts[k]
 	}
 	dir := workDir(c.String("dir"), life.Run, life.Workflow, life.Task, attempt.Try)
 	streams := streamsTo(c)
-	defer tellDropped(c, streams, &attempt)
-	if !c.Bool("follow") {
-		missing := 0
+	defer tellDropped(c, streams, attempt)
+	ctx, stop := exit.OnSignal(c.Context)
+	defer stop()
+	for {
+		ended, missing := !c.Bool("follow"), 0
+		if !ended {
+			if ended, err = attemptEnded(c, db, life, attempt.Attempt); err != nil {
+				return err
+			}
+		}
 		for _, s := range streams {
 			if err := s.more(dir); errors.Is(err, os.ErrNotExist) {
 				missing++
@@ -170,38 +174,10 @@ func logs(c *cli.Context) error {
 				return exit.Hostf("read the output of task %s: %w", life.Task, err)
 			}
 		}
-		if streams[0].at+streams[1].at > 0 {
-			return nil
-		}
-		_, err := os.Stat(dir)
 		switch {
-		case missing == len(streams) && (err != nil || attempt.Outcome != planner.OK.String()):
-			return exit.Inputf("attempt %d of task %s left no output in %s: it did not start, or its files "+
-				"were removed", attempt.Try, life.Task, dir)
-		case missing == len(streams):
-			fmt.Fprintf(c.App.ErrWriter, "gantry: task %s was emulated and printed nothing\n", shown.Line(life.Task))
-		case attempt.Outcome == "":
-			fmt.Fprintf(c.App.ErrWriter, "gantry: attempt %d of task %s has printed nothing so far\n", attempt.Try,
-				life.Task)
-		default:
-			fmt.Fprintf(c.App.ErrWriter, "gantry: attempt %d of task %s printed nothing (it ended as %s)\n",
-				attempt.Try, life.Task, attempt.Outcome)
-		}
-		return nil
-	}
-	ctx, stop := exit.OnSignal(c.Context)
-	defer stop()
-	for {
-		ended, err := attemptEnded(c, db, life, attempt.Attempt)
-		if err != nil {
-			return err
-		}
-		for _, s := range streams {
-			if err := s.more(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
-				return exit.Hostf("read the output of task %s: %w", life.Task, err)
-			}
-		}
-		if ended {
+		case ended && !c.Bool("follow") && streams[0].at+streams[1].at == 0:
+			return silence(c, life, attempt, dir, missing == len(streams))
+		case ended:
 			return nil
 		}
 		select {
@@ -210,6 +186,24 @@ func logs(c *cli.Context) error {
 		case <-time.After(followEvery):
 		}
 	}
+}
+
+// silence says why an attempt printed nothing.
+func silence(c *cli.Context, life *sqlite.Life, a *sqlite.Attempt, dir string, missing bool) error {
+	_, err := os.Stat(dir)
+	switch {
+	case missing && (err != nil || a.Outcome != planner.OK.String()):
+		return exit.Inputf("attempt %d of task %s left no output in %s: it did not start, or its files were removed",
+			a.Try, life.Task, dir)
+	case missing:
+		fmt.Fprintf(c.App.ErrWriter, "gantry: task %s was emulated and printed nothing\n", shown.Line(life.Task))
+	case a.Outcome == "":
+		fmt.Fprintf(c.App.ErrWriter, "gantry: attempt %d of task %s has printed nothing so far\n", a.Try, life.Task)
+	default:
+		fmt.Fprintf(c.App.ErrWriter, "gantry: attempt %d of task %s printed nothing (it ended as %s)\n", a.Try,
+			life.Task, a.Outcome)
+	}
+	return nil
 }
 
 // tellDropped ends the output, and says how many bytes were not kept.

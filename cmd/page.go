@@ -100,7 +100,7 @@ func writePage(c *cli.Context, db *sqlite.DB) error {
 	o.Results = resultsFor(c.String("dir"), file)
 	o.Others = session.NewRehearsal(db, policies).Others
 	write := func(w io.Writer) error { return page.Write(c.Context, w, db, names, o) }
-	if err := writeTo(c, file, write); err != nil {
+	if err := writeTo(c.App.Writer, file, write); err != nil {
 		return err
 	}
 	if file == "-" {

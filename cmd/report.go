@@ -188,7 +188,7 @@ func writeStudy(c *cli.Context) error {
 	if !c.IsSet("html") {
 		return write(c.App.Writer)
 	}
-	if err := writeTo(c, c.String("html"), write); err != nil {
+	if err := writeTo(c.App.Writer, c.String("html"), write); err != nil {
 		return err
 	}
 	fmt.Fprintf(c.App.Writer, "wrote %s: open it in a browser\n", c.String("html"))
@@ -223,5 +223,5 @@ func saveResults(c *cli.Context) error {
 		}
 		return len(studies) == 0
 	}
-	return writeTo(c, c.String("save"), func(w io.Writer) error { return set.WriteShort(w, keep, dotsKept) })
+	return writeTo(c.App.Writer, c.String("save"), func(w io.Writer) error { return set.WriteShort(w, keep, dotsKept) })
 }

@@ -105,58 +105,47 @@ func (c *Client) Do(ctx context.Context, method, path string, in, out any) error
 	var waited time.Duration  // since then, without time in which the host, or this process, stood still
 	for {
 		err := c.once(ctx, method, path, body, out)
-		if err == nil {
-			c.answered.Store(true)
-		}
-		refused := new(Error)
+		refused, answered := errors.AsType[*Error](err)
+		missing := errors.Is(err, fs.ErrNotExist) && since.IsZero()
 		switch {
-		case err == nil, ctx.Err() != nil:
+		case err == nil:
+			c.answered.Store(true)
+			return nil
+		case ctx.Err() != nil, answered && refused.Code != Ending:
 			return err
-		case errors.As(err, &refused) && refused.Code != Ending:
-			return err
-		case refused.Code == Ending:
-			ending = refused
-		case errors.Is(err, fs.ErrNotExist) && since.IsZero() && time.Since(begun) < starting:
-			// It may be starting.
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(retryEvery):
-			}
-			continue
 		case errors.Is(err, fs.ErrPermission):
 			return fmt.Errorf("you may not use the server of %s: its socket is for the user who started it, or for "+
 				"the group that it was started for (ls -l %s)", c.dir, filepath.Join(c.dir, SocketName))
-		case errors.Is(err, fs.ErrNotExist) && since.IsZero():
+		case missing && time.Since(begun) >= starting:
 			return fmt.Errorf("%w: %s is not there; start one with gantry serve, or name its directory with --dir",
 				ErrNoServer, filepath.Join(c.dir, SocketName))
+		case answered:
+			ending = refused
 		}
-		gone.Store(true)
-		wait, left := c.Patience, c.left(err)
-		if left {
-			wait = min(wait, restarting)
-		}
-		now := time.Now()
-		if !since.IsZero() {
-			waited += min(now.Sub(last), mostBetween)
-		}
-		last = now
-		if since.IsZero() {
-			since = now
-			text := fmt.Sprintf("the server does not answer (%v): trying for %v", plain(err), wait)
+		if !missing { // else it may be starting
+			gone.Store(true)
+			wait, left := c.Patience, c.left(err)
 			if left {
-				text = fmt.Sprintf("no gantry serves %s any more, though it left its socket: waiting %v for the next "+
-					"one", c.dir, wait)
+				wait = min(wait, restarting)
 			}
-			if c.Notify != nil {
-				c.Notify(text)
+			if since.IsZero() {
+				since = time.Now()
+				text := fmt.Sprintf("the server does not answer (%v): trying for %v", plain(err), wait)
+				if left {
+					text = fmt.Sprintf("no gantry serves %s any more, though it left its socket: waiting %v for the "+
+						"next one", c.dir, wait)
+				}
+				if c.Notify != nil {
+					c.Notify(text)
+				}
+			} else if waited += min(time.Since(last), mostBetween); waited > wait && ending != nil {
+				return fmt.Errorf("%w: the server has ended (%w), and no other one came: start it again with gantry "+
+					"serve", ErrNoServer, ending)
+			} else if waited > wait {
+				return fmt.Errorf("%w: %w; it was killed or is stuck: start it again with gantry serve", ErrNoServer,
+					plain(err))
 			}
-		} else if waited > wait && ending != nil {
-			return fmt.Errorf("%w: the server has ended (%w), and no other one came: start it again with gantry serve",
-				ErrNoServer, ending)
-		} else if waited > wait {
-			return fmt.Errorf("%w: %w; it was killed or is stuck: start it again with gantry serve", ErrNoServer,
-				plain(err))
+			last = time.Now()
 		}
 		select {
 		case <-ctx.Done():

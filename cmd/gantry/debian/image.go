@@ -109,10 +109,7 @@ func (i *Image) write(ctx context.Context, to *os.File, dir string, debs []strin
 	}
 	defer file.Close()
 	hash := sha256.New()
-	l, err := newLayer(io.MultiWriter(file, hash))
-	if err != nil {
-		return err
-	}
+	l := newLayer(io.MultiWriter(file, hash))
 	for _, deb := range debs {
 		if err := l.unpack(ctx, deb, dir); err != nil {
 			return fmt.Errorf("unpack %s: %w", filepath.Base(deb), err)
@@ -143,19 +140,16 @@ func (i *Image) write(ctx context.Context, to *os.File, dir string, debs []strin
 	if err != nil {
 		return err
 	}
-	out := tar.NewWriter(to)
+	out := tar.NewWriter(to) // an error stays until it is closed
 	for _, part := range []struct {
 		name    string
 		size    int64
 		content io.Reader
 	}{{name, int64(len(config)), bytes.NewReader(config)},
 		{"manifest.json", int64(len(manifest)), bytes.NewReader(manifest)}, {"layer.tar", size, file}} {
-		h := tar.Header{Typeflag: tar.TypeReg, Name: part.name, Mode: 0o644, Size: part.size, ModTime: epoch}
-		err := out.WriteHeader(&h)
-		if err == nil {
-			_, err = io.Copy(out, part.content)
-		}
-		if err != nil {
+		_ = out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: part.name, Mode: 0o644, Size: part.size,
+			ModTime: epoch})
+		if _, err := io.Copy(out, part.content); err != nil {
 			return err
 		}
 	}
@@ -171,13 +165,10 @@ type apt struct {
 // fetch returns the files of packages with all that they depend on, in order of their names.
 func (a *apt) fetch(ctx context.Context, from []string) ([]string, error) {
 	archives := filepath.Join(a.dir, "archives")
-	for _, d := range []string{archives, filepath.Join(a.dir, "lists"), filepath.Join(a.dir, "cache")} {
-		if err := os.Mkdir(d, 0o755); err != nil {
-			return nil, err
-		}
-	}
-	// Nothing is installed as far as apt can see, so that it fetches all dependencies.
-	if err := os.WriteFile(filepath.Join(a.dir, "status"), nil, 0o644); err != nil {
+	err := errors.Join(os.Mkdir(archives, 0o755), os.Mkdir(a.dir+"/lists", 0o755), os.Mkdir(a.dir+"/cache", 0o755),
+		// Nothing is installed as far as apt can see, so that it fetches all dependencies.
+		os.WriteFile(a.dir+"/status", nil, 0o644))
+	if err != nil {
 		return nil, err
 	}
 	install := append([]string{"install", "-y", "--download-only", "busybox-static"}, from...)

@@ -45,13 +45,11 @@ func pack(t *testing.T, headers ...tar.Header) *tar.Reader {
 
 func TestALayerHasFilesWhereProgramsLookForThem(t *testing.T) {
 	var b bytes.Buffer
-	l, err := newLayer(&b)
-	must(t, err)
-	dir := t.TempDir()
+	l, dir := newLayer(&b), t.TempDir()
 	file := func(name, text string) tar.Header {
 		return tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Uname: text}
 	}
-	err = errors.Join(l.addAll(pack(t, tar.Header{Typeflag: tar.TypeDir, Name: "./", Mode: 0o755},
+	err := errors.Join(l.addAll(pack(t, tar.Header{Typeflag: tar.TypeDir, Name: "./", Mode: 0o755},
 		tar.Header{Typeflag: tar.TypeDir, Name: "./lib/", Mode: 0o755}, file("./lib/libx.so", "x"),
 		tar.Header{Typeflag: tar.TypeLink, Name: "./usr/bin/y", Linkname: "./lib/libx.so"},
 		file("./usr/share/doc/x/copyright", "c"), file("./sbin/reboot", "own"),
