@@ -125,21 +125,12 @@ func reportRun(c *cli.Context, log *sqlite.DB) error {
 		return err
 	}
 	info, values, flows := &m.info, m.values, m.flows
-	if c.Bool("json") {
-		out := map[string]any{"run": info.Name, "runtime": info.Runtime, "policy": info.Policy, "workflows": flows}
-		numbers := map[string]*float64{}
-		for _, v := range values {
-			numbers[v.Name] = number(v.Value)
-		}
-		out["metrics"] = numbers
-		if _, several := numbers["jain"]; several {
-			shares, err := sharesOf(c.Context, log, m.info)
-			if err != nil {
-				return err
-			}
-			out["shares"] = shares
-		}
-		term.PrintJSON(c.App.Writer, out)
+	numbers := map[string]*float64{}
+	for _, v := range values {
+		numbers[v.Name] = number(v.Value)
+	}
+	if asJSON(c, map[string]any{"run": info.Name, "runtime": info.Runtime, "policy": info.Policy, "workflows": flows,
+		"metrics": numbers}) {
 		return drawn(c, log, m)
 	}
 	counted := 0
@@ -156,84 +147,46 @@ func reportRun(c *cli.Context, log *sqlite.DB) error {
 
 // drawn draws the figures of runs, if they are asked for.
 func drawn(c *cli.Context, log *sqlite.DB, runs ...measuredRun) error {
-	if c.String("out") == "" {
-		return nil
-	}
-	if of, chosen := choice(c); chosen {
-		return drawnMetrics(c, runs, of)
-	}
-	var all []tables.Figure
-	for _, m := range runs {
-		f := tables.Figure{Run: m.info.Name, Policy: m.info.Policy}
-		for _, w := range m.flows {
-			if w.Counts && w.Slowdown != nil && w.Critical > 0 {
-				f.Workflows = append(f.Workflows, results.Point{Tasks: float64(w.Tasks), Slowdown: *w.Slowdown,
-					Parallelism: w.Work / w.Critical})
-			}
-		}
-		collector, _, err := session.MeasureLog(c.Context, log, m.info)
-		if err != nil {
-			return exit.With(exit.Host, err)
-		}
-		f.InSystem = collector.InSystem().Thin(seriesPoints)
-		if slices.ContainsFunc(m.values, func(m sqlite.Metric) bool { return m.Name == "jain" }) {
-			f.Shares = collector.Shares()
-		}
-		if f.Timeline, err = tables.ReadTimeline(c.Context, log, m.info.Name); err != nil {
-			return session.LogError(err)
-		}
-		all = append(all, f)
-	}
-	files, err := tables.RunFigures(all, c.String("out"))
-	return listDrawn(c, files, err)
-}
-
-// drawnMetrics draws the metrics of runs that are chosen.
-func drawnMetrics(c *cli.Context, runs []measuredRun, of tables.Choice) error {
-	cells, names := groupedRuns(runs), []string{}
-	if _, err := tables.Tables(cells, of.Metrics, ""); err != nil {
-		return exit.Usagef("report: %w", err)
-	}
+	var names []string
 	for _, m := range runs[:min(len(runs), 4)] {
 		names = append(names, m.info.Name)
 	}
-	return drawChosen(c, strings.Join(names, " "), cells, of)
+	return draw(c, strings.Join(names, " "), groupedRuns(runs), func(dir string) ([]string, error) {
+		var all []tables.Figure
+		for _, m := range runs {
+			f, err := figureOf(c.Context, log, m)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, f)
+		}
+		return tables.RunFigures(all, dir)
+	})
 }
 
-// listDrawn lists the files of figures in --out.
-func listDrawn(c *cli.Context, files []string, err error) error {
+// figureOf has what the figures of a run show.
+func figureOf(ctx context.Context, log *sqlite.DB, m measuredRun) (tables.Figure, error) {
+	f := tables.Figure{Run: m.info.Name, Policy: m.info.Policy}
+	for _, w := range m.flows {
+		if w.Counts && w.Slowdown != nil && w.Critical > 0 {
+			f.Workflows = append(f.Workflows, results.Point{Tasks: float64(w.Tasks), Slowdown: *w.Slowdown,
+				Parallelism: w.Work / w.Critical})
+		}
+	}
+	collector, _, err := session.MeasureLog(ctx, log, m.info)
 	if err != nil {
-		return exit.Hostf("report: %w", err)
+		return f, err
 	}
-	if !c.Bool("json") {
-		fmt.Fprintf(c.App.Writer, "\n%s in %s:\n  %s\n", term.Plural(len(files), "file"), c.String("out"),
-			strings.Join(files, "\n  "))
+	f.InSystem = collector.InSystem().Thin(seriesPoints)
+	if slices.ContainsFunc(m.values, func(m sqlite.Metric) bool { return m.Name == "jain" }) {
+		f.Shares = collector.Shares()
 	}
-	return nil
+	f.Timeline, err = tables.ReadTimeline(ctx, log, m.info.Name)
+	return f, session.LogError(err)
 }
 
 // seriesPoints bounds the points of a line over time.
 const seriesPoints = 2000
-
-// sharePoints bounds the points of a tenant's share over time in JSON.
-const sharePoints = 1000
-
-// sharesOf returns the dominant share of each tenant over time, as seconds and share.
-func sharesOf(ctx context.Context, log *sqlite.DB, info sqlite.RunInfo) (map[string][][2]float64, error) {
-	collector, _, err := session.MeasureLog(ctx, log, info)
-	if err != nil {
-		return nil, exit.With(exit.Host, err)
-	}
-	out := map[string][][2]float64{}
-	for _, s := range collector.Shares() {
-		points := [][2]float64{}
-		for _, p := range s.Thin(sharePoints).Points {
-			points = append(points, [2]float64{p.At.Seconds(), p.Share})
-		}
-		out[s.Tenant] = points
-	}
-	return out, nil
-}
 
 // printMetrics prints the metrics of a run: samples over workflows as a table, then single numbers.
 func printMetrics(to io.Writer, values []sqlite.Metric) {

@@ -99,17 +99,33 @@ func choice(c *cli.Context) (of tables.Choice, some bool) {
 	return of, slices.ContainsFunc([]string{"metrics", "x", "against", "title"}, c.IsSet)
 }
 
-// drawChosen draws the figures that the flags choose into --out.
-func drawChosen(c *cli.Context, name string, cells []*results.Cell, of tables.Choice) error {
-	files, err := tables.Chosen(name, cells, of, c.String("out"))
-	if unknown := new(tables.UnknownParameterError); errors.As(err, &unknown) {
-		return exit.Usagef("report --x: %w", err)
+// draw draws the figures that the flags choose into --out, or the usual ones, and lists their files.
+func draw(c *cli.Context, name string, cells []*results.Cell, usual func(dir string) ([]string, error)) error {
+	var files []string
+	var err error
+	dir := c.String("out")
+	if dir == "" {
+		return nil
 	}
-	if err == nil && len(files) == 0 {
+	of, chosen := choice(c)
+	if !chosen {
+		files, err = usual(dir)
+	} else if _, err = tables.Tables(cells, of.Metrics, of.Against); err != nil {
+		return exit.Usagef("report: %w", err)
+	} else if files, err = tables.Chosen(name, cells, of, dir); err == nil && len(files) == 0 {
 		return exit.Inputf("report: there is nothing to draw: no run has a value of these metrics, or none " +
 			"beside the policy of --against")
 	}
-	return listDrawn(c, files, err)
+	if errors.As(err, new(*tables.UnknownParameterError)) {
+		return exit.Usagef("report --x: %w", err)
+	} else if err != nil {
+		return exit.Or(exit.Host, fmt.Errorf("report: %w", err))
+	}
+	if !c.Bool("json") {
+		fmt.Fprintf(c.App.Writer, "\n%s in %s:\n  %s\n", term.Plural(len(files), "file"), dir,
+			strings.Join(files, "\n  "))
+	}
+	return nil
 }
 
 // reportResults prints the tables of an experiment, and draws its figures if they are asked for.
@@ -118,18 +134,11 @@ func reportResults(c *cli.Context, path string) error {
 	if err != nil {
 		return exit.With(exit.Input, err)
 	}
-	of, chosen := choice(c)
+	of, _ := choice(c)
 	if err := printTables(c, set, of.Metrics, of.Against); err != nil {
 		return err
 	}
-	switch {
-	case c.String("out") == "":
-		return nil
-	case chosen:
-		return drawChosen(c, set.Name, set.Cells, of)
-	}
-	files, err := tables.Figures(set, c.String("out"))
-	return listDrawn(c, files, err)
+	return draw(c, set.Name, set.Cells, func(dir string) ([]string, error) { return tables.Figures(set, dir) })
 }
 
 // printTables prints the tables of an experiment, its searches included.

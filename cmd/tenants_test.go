@@ -39,7 +39,7 @@ func TestTenantsAreToldInTheLogAndDrawn(t *testing.T) {
 	if files, _ := filepath.Glob(filepath.Join(figures, "tenants-shares.*")); len(files) != 4 {
 		t.Errorf("figures %s", strings.Join(files, ", "))
 	}
-	expect(t, exitOK, []string{`"shares":{`, `"a":[`}, "report", "--dir", home, "tenants", "--json")
+	expect(t, exitOK, []string{`"share_a":`, `"jain":`}, "report", "--dir", home, "tenants", "--json")
 }
 
 // The example of section 5.2 of 3DSF, as examples/drf tells it.

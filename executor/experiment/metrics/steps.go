@@ -67,22 +67,19 @@ func (s Steps) Max(from, to planner.Time) int {
 }
 
 // Thin returns at most n steps: the number at equal distances of time, the first and the last step included.
-func (s Steps) Thin(n int) Steps { return thin(s, n, func(p *Step) *planner.Time { return &p.At }) }
-
-// thin returns at most n points at equal distances of time, the first and the last one included.
-func thin[P any](all []P, n int, at func(*P) *planner.Time) []P {
-	if len(all) <= n || n < 2 {
-		return all
+func (s Steps) Thin(n int) Steps {
+	if len(s) <= n || n < 2 {
+		return s
 	}
-	first, last := *at(&all[0]), *at(&all[len(all)-1])
-	out := make([]P, n)
+	first, last := s[0].At, s[len(s)-1].At
+	out := make(Steps, n)
 	for i := range out {
 		now := first + planner.Time(float64(last-first)*float64(i)/float64(n-1))
 		if i == n-1 {
 			now = last
 		}
-		out[i] = all[sort.Search(len(all), func(k int) bool { return *at(&all[k]) > now })-1]
-		*at(&out[i]) = now
+		out[i] = s[sort.Search(len(s), func(k int) bool { return s[k].At > now })-1]
+		out[i].At = now
 	}
 	return out
 }

@@ -24,11 +24,6 @@ type Shares struct {
 	Points []SharePoint
 }
 
-// Thin returns at most n points: the share at equal distances of time, the first and the last point included.
-func (s Shares) Thin(n int) Shares {
-	return Shares{s.Tenant, thin(s.Points, n, func(p *SharePoint) *planner.Time { return &p.At })}
-}
-
 // tenancy measures the criteria of 3DSF (section 9): holdings of tenants, service, locality, utilisation in all
 // dimensions.
 type tenancy struct {
