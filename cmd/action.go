@@ -130,7 +130,7 @@ var bounds = []struct {
 	{"lines held-out time-scale size-scale grace startup bundle time-limit estimate", 0, 0},
 	{"count starts jobs repetitions repetition", 1, 0},
 	{"retries", 0, math.MaxInt16}, {"gpus", 0, planner.MostGPUs}, {"port", 0, math.MaxUint16},
-	{"cpus", 0.001, 1e6}, {"workflows tenants", 1, 100}, {"nodes", 1, 50}, {"chains", 1, 1e5}, {"steps", 1, 1e7},
+	{"cpus cores", 0.001, 1e6}, {"workflows tenants", 1, 100}, {"nodes", 1, 50}, {"chains", 1, 1e5}, {"steps", 1, 1e7},
 }
 
 // withinBounds refuses options whose numbers are outside of their bounds or too large to be computed with, whose texts

@@ -65,7 +65,7 @@ func analyzeRun(c *cli.Context, db *sqlite.DB) error {
 		}
 	}
 	if !asJSON(c, a) {
-		a.print(term.Unfolded(c.App.Writer))
+		_, _ = io.WriteString(term.Unfolded(c.App.Writer), a.String())
 	}
 	if a.First != nil {
 		return exit.With(exit.TasksFailed, nil)
@@ -124,61 +124,49 @@ func blockedBy(ctx context.Context, db *sqlite.DB, l *sqlite.Life) ([]string, er
 // mostNamed bounds the tasks and failures that a text names; JSON has all.
 const mostNamed = 10
 
-func (a *analysis) print(w io.Writer) {
+// String is the analysis for people.
+func (a *analysis) String() string {
+	var b term.Sheet
 	of := func(n int) string {
 		if a.Tasks.Total == 0 {
 			return "0"
 		}
 		return fmt.Sprintf("%d (%.1f %%)", n, 100*float64(n)/float64(a.Tasks.Total))
 	}
-	fmt.Fprintf(w, "%s: %s\n\n", a.Run, a.State)
-	fmt.Fprintf(w, "  tasks       %d\n  succeeded   %s\n  failed      %s\n  incomplete  %s\n\n", a.Tasks.Total,
+	fmt.Fprintf(&b, "%s: %s\n\n", a.Run, a.State)
+	fmt.Fprintf(&b, "  tasks       %d\n  succeeded   %s\n  failed      %s\n  incomplete  %s\n\n", a.Tasks.Total,
 		of(a.Tasks.Succeeded), of(a.Tasks.Failed), of(a.Tasks.Incomplete))
 	f := a.First
 	shown.Names(&a.Others)
 	if f == nil {
-		fmt.Fprintln(w, "No task failed.")
-		return
+		b.WriteString("No task failed.\n")
+		return b.String()
 	}
 	shown.Names(&f.Failure)
 	shown.Names(&f.Blocked)
-	fmt.Fprintf(w, "First failure: %s/%s (%s), %s", f.Workflow, f.Task, shown.Line(f.label),
+	fmt.Fprintf(&b, "First failure: %s/%s (%s), %s", f.Workflow, f.Task, shown.Line(f.label),
 		term.Plural(f.Attempts, "attempt"))
-	if f.Node != "" {
-		fmt.Fprintf(w, ", the last on %s", f.Node)
-	}
-	if f.Ended != nil {
-		fmt.Fprintf(w, ", ended at %s", term.Span(f.Ended))
-	}
-	fmt.Fprintf(w, "\n  %s\n", how(f.Outcome, f.ExitCode, f.Message))
-	if n := len(f.Blocked); n > 0 {
-		fmt.Fprintf(w, "  It blocked %s: %s\n", term.Plural(n, "task"), term.NamesOf(f.Blocked, mostNamed))
-	}
-	if f.program != "" {
-		fmt.Fprint(w, "\n", f.program)
-	}
+	b.Also(f.Node != "", ", the last on %s", f.Node)
+	b.Also(f.Ended != nil, ", ended at %s", term.Span(f.Ended))
+	fmt.Fprintf(&b, "\n  %s\n", how(f.Outcome, f.ExitCode, f.Message))
+	b.Also(len(f.Blocked) > 0, "  It blocked %s: %s\n", term.Plural(len(f.Blocked), "task"),
+		term.NamesOf(f.Blocked, mostNamed))
+	b.Also(f.program != "", "\n%s", f.program)
 	for _, s := range []struct{ name, text string }{{"standard error", f.Error}, {"standard output", f.Output}} {
-		if s.text != "" {
-			fmt.Fprintf(w, "\n  The last lines of its %s:\n    %s\n", s.name,
-				strings.ReplaceAll(s.text, "\n", "\n    "))
-		}
+		b.Also(s.text != "", "\n  The last lines of its %s:\n    %s\n", s.name,
+			strings.ReplaceAll(s.text, "\n", "\n    "))
 	}
-	fmt.Fprintln(w)
-	if f.Dir != "" {
-		fmt.Fprintf(w, "  work directory: %s\n", f.Dir)
-	}
-	if f.Repeat != "" {
-		fmt.Fprintf(w, "  repeat it:      %s\n", f.Repeat)
-	}
-	fmt.Fprintf(w, "  its history:    gantry explain %s %s\n", a.Run,
+	b.WriteString("\n")
+	b.Also(f.Dir != "", "  work directory: %s\n", f.Dir)
+	b.Also(f.Repeat != "", "  repeat it:      %s\n", f.Repeat)
+	fmt.Fprintf(&b, "  its history:    gantry explain %s %s\n", a.Run,
 		executor.Quote([]string{f.Workflow + "/" + f.Task}))
 	if n := len(a.Others); n > 0 {
-		fmt.Fprintf(w, "\n%s:\n", term.Plural(n, "further failure"))
+		fmt.Fprintf(&b, "\n%s:\n", term.Plural(n, "further failure"))
 		for _, x := range a.Others[:min(n, mostNamed)] {
-			fmt.Fprintf(w, "  %s/%s: %s\n", x.Workflow, x.Task, how(x.Outcome, x.ExitCode, x.Message))
+			fmt.Fprintf(&b, "  %s/%s: %s\n", x.Workflow, x.Task, how(x.Outcome, x.ExitCode, x.Message))
 		}
-		if n > mostNamed {
-			fmt.Fprintf(w, "  and %d more: gantry analyze --json %s\n", n-mostNamed, a.Run)
-		}
+		b.Also(n > mostNamed, "  and %d more: gantry analyze --json %s\n", n-mostNamed, a.Run)
 	}
+	return b.String()
 }

@@ -36,14 +36,11 @@ Exit codes: 0 cleaned, 2 wrong command line, 3 no such run, 4 a runtime that run
 			&cli.BoolFlag{Name: "keep-reuse", Usage: "with --files: keep the inputs and outputs that --reuse needs"},
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
-		Action: clean,
+		Action: taking(1, "name one run, or none for all", clean),
 	}
 }
 
 func clean(c *cli.Context) error {
-	if c.NArg() > 1 {
-		return exit.Usagef("clean: name one run, or none for all")
-	}
 	if c.Bool("keep-reuse") && !c.Bool("files") {
 		return exit.Usagef("--keep-reuse works only with --files: add --files")
 	}

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,12 +114,8 @@ func runExperiment(c *cli.Context, path string) error {
 		}
 		out += ".sqlite"
 	}
-	jobs := c.Int("jobs")
-	if jobs == 0 {
-		jobs = runtime.NumCPU()
-	}
-	r := &experiment.Runner{File: x, Jobs: jobs, Repetitions: c.Int("repetitions"), Report: view.report,
-		Perform: bench.Perform, Suits: bench.Suits}
+	r := &experiment.Runner{File: x, Jobs: cmp.Or(c.Int("jobs"), runtime.NumCPU()),
+		Repetitions: c.Int("repetitions"), Report: view.report, Perform: bench.Perform, Suits: bench.Suits}
 	if err := r.Check(); err != nil {
 		return exit.With(exit.Input, err)
 	}
@@ -173,9 +170,7 @@ func readExperiment(path string, quick bool, reading string) (*scenario.Experime
 
 // benchOf makes what runs the experiment in containers, if it is to.
 func benchOf(c *cli.Context, x *scenario.Experiment, view *experimentView) (*trial.Bench, error) {
-	if c.IsSet("runtime") {
-		x.Runtime = c.String("runtime")
-	}
+	take(c, "runtime", &x.Runtime)
 	if x.Runtime == session.Simulation.Name {
 		x.On()
 		x.Runtime = ""

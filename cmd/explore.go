@@ -54,13 +54,9 @@ statements that no reading satisfies together. The same command continues an int
 			if err != nil {
 				return exit.Inputf("explore %s: %w", c.Args().First(), err)
 			}
-			if x.jobs = c.Int("jobs"); x.jobs < 1 {
-				x.jobs = runtime.NumCPU()
-			}
-			x.out = c.String("dir")
-			if base := filepath.Base(c.Args().First()); x.out == "" {
-				x.out = strings.TrimSuffix(base, filepath.Ext(base)) + "-explore"
-			}
+			base := filepath.Base(c.Args().First())
+			x.jobs = cmp.Or(c.Int("jobs"), runtime.NumCPU())
+			x.out = cmp.Or(c.String("dir"), strings.TrimSuffix(base, filepath.Ext(base))+"-explore")
 			if err := os.MkdirAll(x.out, 0o755); err != nil {
 				return exit.With(exit.Host, err)
 			}

@@ -264,13 +264,10 @@ func versionCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "version",
 		Usage: "show the version of gantry",
-		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return exit.Usagef("version takes no arguments")
-			}
+		Action: taking(0, "", func(c *cli.Context) error {
 			printVersion(c)
 			return nil
-		},
+		}),
 	}
 }
 

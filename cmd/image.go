@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -112,39 +114,33 @@ func buildImage(c *cli.Context, name string, packages []string) error {
 }
 
 // writeImage builds an image in a file, of that path if one is given, and else loads it.
-func writeImage(ctx context.Context, i *debian.Image, path string, row *session.Runtime, say func(string)) (err error) {
+func writeImage(ctx context.Context, i *debian.Image, path string, row *session.Runtime, say func(string)) error {
 	say("building " + i.Name + " from " + i.Packages)
-	var f *os.File
-	if path != "" {
-		f, err = os.Create(path)
-	} else if f, err = os.CreateTemp("", "gantry-image-*.tar"); err == nil {
-		defer os.Remove(f.Name())
+	at, where := path, path
+	if path == "" {
+		dir, err := os.MkdirTemp("", "gantry-image-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		at, where = filepath.Join(dir, "image.tar"), row.Name
 	}
+	if err := writeWhole(at, func(to io.Writer) error { return i.Build(ctx, to, say) }); err != nil {
+		return err
+	}
+	f, err := os.Open(at)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err := i.Build(ctx, f, say); err != nil {
-		if path != "" {
-			os.Remove(path)
-		}
+	if path != "" {
+		session.GiveToCaller(path)
+	} else if err := row.Load(ctx, i.Name, f); err != nil {
 		return err
 	}
 	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	bytes := st.Size()
-	where := path
-	if path != "" {
-		session.GiveToCaller(path)
-		err = f.Close()
-	} else if _, err = f.Seek(0, 0); err == nil {
-		where = row.Name
-		err = row.Load(ctx, i.Name, f)
-	}
 	if err == nil {
-		say(fmt.Sprintf("built %s (%s, %s)", i.Name, term.Size(&bytes), where))
+		say(fmt.Sprintf("built %s (%s, %s)", i.Name, term.Size(new(st.Size())), where))
 	}
 	return err
 }

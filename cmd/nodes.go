@@ -34,7 +34,7 @@ Exit codes: 0 listed or changed, 2 wrong command line, 3 no such node, or more t
 				}
 				return err
 			}
-			req := api.ChangeNode{Memory: sizeOf(c, "memory")}
+			req := api.ChangeNode{Cores: c.Float64("cores"), Memory: sizeOf(c, "memory")}
 			verb, name := c.Args().First(), c.Args().Get(1)
 			to := map[string]string{"drain": api.NodeDrained, "resume": api.NodeWhole, "set": api.NodeSet}
 			if req.To = to[verb]; req.To == "" || c.NArg() != 2 {
@@ -42,9 +42,6 @@ Exit codes: 0 listed or changed, 2 wrong command line, 3 no such node, or more t
 			}
 			if verb == "set" && !c.IsSet("cores") && !c.IsSet("memory") {
 				return exit.Usagef("node set: give --cores, --memory or both")
-			}
-			if req.Cores = c.Float64("cores"); c.IsSet("cores") && !(req.Cores >= 0.001 && req.Cores < 1e6) {
-				return exit.Usagef("--cores %v: give a number above 0", req.Cores)
 			}
 			n, err := cl.ChangeNode(c.Context, name, req)
 			if err == nil && !c.Bool("quiet") {

@@ -70,10 +70,10 @@ cannot be read or written.`,
 			&cli.IntFlag{Name: "held-out", Usage: "evaluate on the `N` latest runs (default: a fifth of the runs)"},
 			&cli.StringSliceFlag{Name: "small", Usage: "learn from `RUN` alone, a run of a sample of the input, to " +
 				"predict the whole; repeat it for further samples"},
-			&cli.StringSliceFlag{Name: "policies", Usage: "with a workflow: predict it under each `POLICY` (may be " +
-				"repeated; default: cpp, heft and gbf)"},
-			&cli.StringSliceFlag{Name: "nodes", Usage: "with a workflow: predict it on each number `N` of nodes (may " +
-				"be repeated; default: 1, 2 and 4)"},
+			&cli.StringSliceFlag{Name: "policies", Value: cli.NewStringSlice("cpp", "heft", "gbf"), Usage: "with a " +
+				"workflow: predict it under each `POLICY` (may be repeated)"},
+			&cli.StringSliceFlag{Name: "nodes", Value: cli.NewStringSlice("1", "2", "4"), Usage: "with a workflow: " +
+				"predict it on each number `N` of nodes (may be repeated)"},
 			&cli.StringSliceFlag{Name: "log", Usage: "also learn from the runs of the log `FILE`"},
 			&cli.StringSliceFlag{Name: "trace", Usage: "also learn from the runtimes and peaks in `FILE`, a trace of " +
 				"any format, such as trace.txt of Nextflow, or a directory of such files"},
@@ -173,13 +173,7 @@ type expected struct {
 
 // predictWhole predicts the run that the arguments name, as those of gantry run, by policy and number of nodes.
 func predictWhole(c *cli.Context, estimator string, of []string) (out []expected, err error) {
-	policies, numbers := []string{"cpp", "heft", "gbf"}, []string{"1", "2", "4"}
-	if c.IsSet("policies") {
-		policies = separated(c.StringSlice("policies"))
-	}
-	if c.IsSet("nodes") {
-		numbers = separated(c.StringSlice("nodes"))
-	}
+	policies, numbers := separated(c.StringSlice("policies")), separated(c.StringSlice("nodes"))
 	run := runCommand()
 	run.Before, run.HideHelpCommand, run.OnUsageError = withinBounds, true, c.Command.OnUsageError
 	run.Action = func(rc *cli.Context) error {

@@ -3,7 +3,6 @@ package cmd
 import (
 	"github.com/urfave/cli/v2"
 
-	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
 	"gantry/executor/own"
 )
@@ -40,14 +39,11 @@ input, 4 host or Docker not usable, 6 internal error, 75 another gantry holds th
 				"only warn (default: as the run began)"},
 		}, shared("quiet json watch port no-prediction catalog site enforce-walltime container-mounts define "+
 			"max-input results results-dir on-end")...),
-		Action: func(c *cli.Context) error {
-			if c.NArg() > 1 {
-				return exit.Usagef("resume: name one run")
-			}
+		Action: taking(1, "name one run", func(c *cli.Context) error {
 			s := newSession(c, nil, "")
 			defer s.Close()
 			return s.Continue(c.Context, c.Args().First(), c.String("with"))
-		},
+		}),
 	}
 }
 
@@ -57,12 +53,8 @@ func changing(c *cli.Context) func(*session.Settings) error {
 		if c.IsSet("policy") {
 			set.Policy = own.In(".", c.String("policy"))
 		}
-		if c.IsSet("strict") {
-			set.Strict = c.Bool("strict")
-		}
-		if c.IsSet("on-end") {
-			set.OnEnd = c.String("on-end")
-		}
+		take(c, "strict", &set.Strict)
+		take(c, "on-end", &set.OnEnd)
 		return readResultsDir(c, set)
 	}
 }

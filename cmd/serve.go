@@ -1,9 +1,9 @@
 package cmd
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -89,34 +89,23 @@ func differing(c *cli.Context, run string, given, kept *session.Settings) (all [
 			return nil, err
 		}
 	}
-	was := map[string][]string{} // flags, by setting
 	for _, flag := range c.Command.Flags {
 		name := flag.Names()[0]
-		if slices.Contains(notKept, name) || !c.IsSet(name) {
+		key := cmp.Or(settingOf[name], strings.ReplaceAll(name, "-", "_"))
+		if slices.Contains(notKept, name) || !c.IsSet(name) || reflect.DeepEqual(of[0][key], of[1][key]) {
 			continue
 		}
-		key := settingOf[name]
-		if key == "" {
-			key = strings.ReplaceAll(name, "-", "_")
+		text := fmt.Sprintf("--%s: run %s continues with ", name, run)
+		if key == "cluster" {
+			all = append(all, text+"the nodes that it began with; gantry node changes them")
+			continue
 		}
-		if !reflect.DeepEqual(of[0][key], of[1][key]) {
-			was[key] = append(was[key], "--"+name)
+		text += "what it began with"
+		switch v := of[1][key].(type) {
+		case string, float64, bool:
+			text += fmt.Sprintf(", %v", v)
 		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(was)) {
-		text := fmt.Sprintf("%s: run %s continues with ", strings.Join(was[key], ", "), run)
-		switch key {
-		case "cluster":
-			text += "the nodes that it began with; gantry node changes them"
-		default:
-			text += "what it began with"
-			switch v := of[1][key].(type) {
-			case string, float64, bool:
-				text += fmt.Sprintf(", %v", v)
-			}
-			text += ". To change that, end it with gantry drain and start a new one"
-		}
-		all = append(all, text)
+		all = append(all, text+". To change that, end it with gantry drain and start a new one")
 	}
 	return all, nil
 }

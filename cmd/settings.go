@@ -118,6 +118,13 @@ func readGiven(c *cli.Context, s *session.Settings) (err error) {
 	return err
 }
 
+// take takes over the value of an option that is given.
+func take[T any](c *cli.Context, name string, to *T) {
+	if c.IsSet(name) {
+		*to = c.Value(name).(T)
+	}
+}
+
 // gather reads the values of an option that may be repeated. An error has the code, unless it has one.
 func gather(c *cli.Context, name string, code int, read func(string) (string, error), to *[]string) error {
 	for _, text := range c.StringSlice(name) {
@@ -268,15 +275,9 @@ func readAs(c *cli.Context, s *session.Settings, in *session.Inputs) (err error)
 	in.Results = s.Results
 	defaults, _ := c.App.Metadata[defaultsFile].([]string)
 	in.Lenient = slices.Contains(defaults, "results")
-	if c.IsSet("site") {
-		s.Site = c.String("site")
-	}
-	if c.IsSet("enforce-walltime") {
-		s.EnforceWalltime = c.Bool("enforce-walltime")
-	}
-	if c.IsSet("container-mounts") {
-		s.ContainerMounts = c.Bool("container-mounts")
-	}
+	take(c, "site", &s.Site)
+	take(c, "enforce-walltime", &s.EnforceWalltime)
+	take(c, "container-mounts", &s.ContainerMounts)
 	if s.Define == nil {
 		s.Define = map[string]string{}
 	}

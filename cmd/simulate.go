@@ -124,9 +124,7 @@ func replayRun(c *cli.Context, log *sqlite.DB, name string) error {
 	if c.IsSet("policy") {
 		set.Policy = own.In(".", c.String("policy"))
 	}
-	if c.IsSet("seed") {
-		set.Seed = c.Uint64("seed")
-	}
+	take(c, "seed", &set.Seed)
 	if c.IsSet("estimator") || c.IsSet("errors") || c.IsSet("predict-memory") {
 		if err := readEstimates(c, set, set.Estimator); err != nil {
 			return err

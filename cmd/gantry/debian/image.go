@@ -62,8 +62,8 @@ func New(name string, from []string) (*Image, error) {
 	return &Image{name, strings.Join(slices.Compact(from), " ")}, nil
 }
 
-// Build writes the image to a file, as docker save does.
-func (i *Image) Build(ctx context.Context, to *os.File, say func(string)) error {
+// Build writes the image as docker save does.
+func (i *Image) Build(ctx context.Context, to io.Writer, say func(string)) error {
 	for _, program := range []string{"apt-get", "dpkg-deb"} {
 		if _, err := exec.LookPath(program); err != nil {
 			return fmt.Errorf("this is not Debian or Ubuntu: there is no %s (build the image on such a machine with "+
@@ -102,7 +102,7 @@ func space(dir string) error {
 }
 
 // write writes the archive: a configuration and one layer.
-func (i *Image) write(ctx context.Context, to *os.File, dir string, debs []string) error {
+func (i *Image) write(ctx context.Context, to io.Writer, dir string, debs []string) error {
 	file, err := os.Create(filepath.Join(dir, "layer.tar"))
 	if err != nil {
 		return err

@@ -9,11 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"gantry/cmd/gantry/early"
 	"gantry/cmd/internal/exit"
@@ -177,14 +176,12 @@ func (b *Bench) Perform(ctx context.Context, c *experiment.Cell, repetition int)
 	}
 }
 
+// odd are characters that names of runs have not.
+var odd = regexp.MustCompile(`[^A-Za-z0-9._-]`)
+
 // name is the name of a run: that of the experiment as far as runs may have it, a digest of the cell, the repetition.
 func (b *Bench) name(c *experiment.Cell, repetition int) string {
-	plain := strings.Map(func(r rune) rune {
-		if strings.ContainsRune("._-", r) || r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
-			return r
-		}
-		return '-'
-	}, b.File.Name)
+	plain := odd.ReplaceAllString(b.File.Name, "-")
 	sum := sha256.Sum256([]byte(b.File.Name + "\x00" + c.Key()))
 	return fmt.Sprintf("%.60s-%s-%d", strings.TrimLeft(plain, "."), hex.EncodeToString(sum[:4]), repetition+1)
 }
