@@ -306,13 +306,7 @@ func (b *builder) badNumber(t *Task, what, text string, err error, line int) {
 
 // positive reads a number from 0 to most and returns 0 where it is none; 0 itself is "not known".
 func (b *builder) positive(t *Task, what, text string, most float64, line int) float64 {
-	x, err := reader.Number(text)
-	switch {
-	case err == nil && x < 0:
-		err = fmt.Errorf("negative")
-	case err == nil && x > most:
-		err = reader.Above(most)
-	}
+	x, err := reader.Float(text, most)
 	if err != nil {
 		b.badNumber(t, what, text, err, line)
 		return 0

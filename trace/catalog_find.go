@@ -207,11 +207,7 @@ func (b *builder) absorb(c *catalog, faults *reader.Faults) {
 
 // properties reads a properties file: profiles of all jobs, and where catalogs are.
 func (b *builder) properties(c *catalog, data []byte, first bool, has map[string]bool) {
-	given, bad := parseProperties(data)
-	if bad != nil {
-		b.catalogFault(c, bad.line, bad.rule, "%s", bad.message)
-		return
-	}
+	given := b.parseProperties(c, data)
 	values := map[string]string{}
 	for _, p := range given {
 		values[p.key] = b.environment(c, p.value)
@@ -304,52 +300,41 @@ func (b *builder) namedCatalog(c *catalog, property, name string, values map[str
 
 type property struct{ key, value string }
 
-type propertyFault struct {
-	line          int
-	rule, message string
-}
-
 // parseProperties reads the properties of Java: KEY=VALUE, KEY: VALUE or KEY VALUE, with # and ! before comments, \ at
-// the end of a line that continues and before characters that stand for themselves.
-func parseProperties(data []byte) (out []property, bad *propertyFault) {
-	at, next := 0, 0
-	trimmed := func() []byte { // the next line
-		line := data
-		if end := bytes.IndexByte(data, '\n'); end >= 0 {
-			line, data = data[:end], data[end+1:]
-		} else {
-			data = nil
-		}
-		next++
-		return bytes.TrimLeft(bytes.TrimSuffix(line, []byte("\r")), " \t\f")
-	}
+// the end of a line that continues and before characters that stand for themselves. It returns none after a fault.
+func (b *builder) parseProperties(c *catalog, data []byte) (out []property) {
 	var whole []byte
-	for len(data) > 0 {
-		line := trimmed()
-		at = next
-		if len(line) == 0 || line[0] == '#' || line[0] == '!' {
+	n, at := 0, 0 // lines: this one, and that on which its property begins
+	for line := range bytes.Lines(append(data, '\n')) {
+		n++
+		line = bytes.TrimLeft(bytes.TrimRight(line, "\r\n"), " \t\f")
+		if at == 0 {
+			if len(line) == 0 || line[0] == '#' || line[0] == '!' {
+				continue
+			}
+			whole, at = whole[:0], n
+		}
+		if whole = append(whole, line...); continues(whole) && len(whole) <= reader.MaxText {
+			whole = whole[:len(whole)-1]
 			continue
 		}
-		for whole = append(whole[:0], line...); continues(whole) && len(data) > 0; {
-			whole = append(whole[:len(whole)-1], trimmed()...)
-			if len(whole) > reader.MaxText {
-				break
-			}
-		}
+		fault, rule, p := "", "bound", property{}
 		if len(whole) > reader.MaxText {
-			return nil, &propertyFault{at, "bound", reader.TooLong}
+			fault = reader.TooLong
+		} else if p = parseProperty(whole); p.key == "" {
+			fault, rule = fmt.Sprintf("a property without a name: %q", whole), "catalog"
+		} else if len(p.key) > reader.MaxName {
+			fault = reader.TooLongName
+		} else if out = append(out, p); len(out) > reader.MaxKeys {
+			fault = fmt.Sprintf("more than %d properties", reader.MaxKeys)
 		}
-		p := parseProperty(whole)
-		switch out = append(out, p); {
-		case p.key == "":
-			return nil, &propertyFault{at, "catalog", fmt.Sprintf("a property without a name: %q", whole)}
-		case len(p.key) > reader.MaxName:
-			return nil, &propertyFault{at, "bound", reader.TooLongName}
-		case len(out) > reader.MaxKeys:
-			return nil, &propertyFault{at, "bound", fmt.Sprintf("more than %d properties", reader.MaxKeys)}
+		if fault != "" {
+			b.catalogFault(c, at, rule, "%s", fault)
+			return nil
 		}
+		at = 0
 	}
-	return out, nil
+	return out
 }
 
 // continues reports whether a line ends with a backslash that stands for itself.

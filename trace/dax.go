@@ -208,7 +208,6 @@ func (d *daxReader) executable() {
 			d.each(func(name string) {
 				if name == "profile" {
 					d.profile(&at.profiles)
-				} else {
 				}
 			})
 			if at.pfn != "" {

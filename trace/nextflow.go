@@ -139,7 +139,7 @@ func (n *nextflow) instant(names string) time.Duration {
 
 // nextflowTime reads 4m 19s, 733ms, 1d 2h, or milliseconds.
 func nextflowTime(text string) (time.Duration, error) {
-	if ms, err := reader.Float([]byte(text), reader.MaxTime.Seconds()*1000); err == nil {
+	if ms, err := reader.Float(text, reader.MaxTime.Seconds()*1000); err == nil {
 		return time.Duration(ms * float64(time.Millisecond)), nil
 	}
 	sum := 0.0
@@ -149,7 +149,7 @@ func nextflowTime(text string) (time.Duration, error) {
 		if at < 1 || !ok {
 			return 0, errors.New("not a time such as 4m 19s")
 		}
-		x, err := reader.Float([]byte(part[:at]), reader.MaxTime.Seconds())
+		x, err := reader.Float(part[:at], reader.MaxTime.Seconds())
 		if err != nil {
 			return 0, err
 		}

@@ -311,12 +311,8 @@ func integers(n *Node, op string, x, y int64) any {
 		return numbers(op, x, y)
 	case y == 0:
 		failAt(n.line, "%d %s 0: division by zero", x, op)
-	case op == "/" && y == -1: // whose most negative number has no positive one
-		return -x
 	case op == "/":
 		return x / y
-	case y == -1:
-		return int64(0)
 	}
 	return x % y
 }

@@ -145,11 +145,16 @@ func (p *parser) fail(format string, args ...any) {
 
 func (p *parser) bound(message string) { panic(&Error{p.line, "bound", message}) }
 
-// node counts the memory of a node.
-func (p *parser) node(n Node) *Node {
-	if !p.keep(200 + 16*len(n.kids) + len(n.text)) {
+// made counts memory.
+func (p *parser) made(bytes int) {
+	if !p.keep(bytes) {
 		p.bound("")
 	}
+}
+
+// node counts the memory of a node.
+func (p *parser) node(n Node) *Node {
+	p.made(200 + 16*len(n.kids) + len(n.text))
 	return &n
 }
 
@@ -293,20 +298,19 @@ func (p *parser) escape(b *strings.Builder) {
 		b.WriteByte(r)
 		return
 	}
-	switch c {
-	case 'u':
+	if c == 'u' {
 		n, err := strconv.ParseUint(p.text[p.at+1:min(p.at+5, len(p.text))], 16, 32)
 		if err != nil || p.at+5 > len(p.text) {
 			p.fail("\\u without four hexadecimal digits in a string")
 		}
 		b.WriteRune(rune(n))
 		p.at += 4
-	default:
-		if c == '\n' {
-			p.line++
-		}
-		b.WriteByte(c)
+		return
 	}
+	if c == '\n' {
+		p.line++
+	}
+	b.WriteByte(c)
 }
 
 // levels are the binary operators by precedence, as makeflow has it: those of the lowest level bind tightest.
@@ -348,9 +352,7 @@ func (p *parser) binary(level int) *Node {
 		}
 		p.next()
 		n.ops, n.kids = append(n.ops, op), append(n.kids, operand())
-		if !p.keep(16) {
-			p.bound("")
-		}
+		p.made(16)
 	}
 	if len(n.ops) == 0 {
 		return first
@@ -398,9 +400,7 @@ func (p *parser) atom() *Node {
 		return p.node(Node{line: t.line, value: t.num})
 	case t.kind == 's':
 		p.next()
-		if !p.keep(len(t.text)) {
-			p.bound("")
-		}
+		p.made(len(t.text))
 		return p.node(Node{line: t.line, value: t.text})
 	case t.kind == 'a':
 		return p.name()
@@ -447,10 +447,8 @@ func (p *parser) items(end string, line int) *Node {
 // separated reads items, each of which takes so many bytes, between commas and up to an end.
 func (p *parser) separated(end string, bytes int, item func()) {
 	for !p.is(end) {
-		if item(); !p.keep(bytes) {
-			p.bound("")
-		}
-		if p.is(end) {
+		item()
+		if p.made(bytes); p.is(end) {
 			break
 		}
 		if !p.is(",") {

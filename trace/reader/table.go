@@ -138,7 +138,7 @@ func (t *Table) Whole(columns int, repair bool) bool {
 }
 
 // Float reads a field from 0 to most.
-func Float(field []byte, most float64) (float64, error) {
+func Float[T string | []byte](field T, most float64) (float64, error) {
 	if n, ok := Digits(field); ok && float64(n) <= most {
 		return float64(n), nil
 	}
