@@ -1,18 +1,19 @@
 package trace
 
 import (
+	"bytes"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
+	"text/scanner"
 
 	"gantry/trace/reader"
 )
 
 // dotReader reads the language DOT: nodes, edges and their attributes. Subgraphs are read as their content.
 type dotReader struct {
-	in     *reader.Input
+	scanner.Scanner
 	faults *reader.Faults
 	line   int
 	token  string // "" at the end
@@ -28,126 +29,58 @@ func (d *dotReader) fail(format string, args ...any) {
 	d.token = ""
 }
 
-// byte reads one; false at the end.
-func (d *dotReader) byte() (byte, bool) {
-	c, err := d.in.ReadByte()
-	if err != nil {
-		if err != io.EOF {
-			d.faults.Damage(err, d.line)
-		}
-		return 0, false
-	}
-	if c == '\n' {
-		d.line++
-	}
-	return c, true
-}
-
-func (d *dotReader) back(c byte) {
-	if d.in.UnreadByte() == nil && c == '\n' {
-		d.line--
-	}
-}
-
 // next reads a token: a name, a number, a text in quotes, -> or -- or a sign.
 func (d *dotReader) next() {
-	d.token, d.quoted = "", false
-	c, ok := d.skip()
-	if !ok {
-		return
+	before, c := d.line, d.Scan()
+	for d.line = d.Position.Line; c == '#' && (d.line > before || d.line == 1); d.line = d.Position.Line {
+		for c != '\n' && c != scanner.EOF { // a line of a preprocessor
+			c = d.Next()
+		}
+		c = d.Scan()
 	}
-	if c == '"' || c == '<' {
+	d.token, d.quoted = d.TokenText(), false
+	switch {
+	case c == '"' || c == '<':
 		d.text(c)
-		return
+	case d.token == "-" && (d.Peek() == '>' || d.Peek() == '-'):
+		d.token += string(d.Next())
+	case len(d.token) > reader.MaxName:
+		d.faults.Fail("bound", d.line, "", "%s", reader.TooLongName)
+		d.token = ""
 	}
-	word := []byte{c}
-	for isDOTWord(c) || c == '-' && len(word) == 1 {
-		n, ok := d.byte()
-		if !ok {
-			break
-		}
-		if arrow := n == '>' || n == '-'; c == '-' && arrow {
-			d.token = string([]byte{c, n})
-			return
-		}
-		if !isDOTWord(n) {
-			d.back(n)
-			break
-		}
-		if word = append(word, n); len(word) > reader.MaxName {
-			d.faults.Fail("bound", d.line, "", "%s", reader.TooLongName)
-			return
-		}
-		c = n
-	}
-	d.token = string(word)
 }
 
-func isDOTWord(c byte) bool {
+func isDOTWord(c rune) bool {
 	return c == '_' || c == '.' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || c >= 0x80
 }
 
-// skip passes over blanks and comments, and returns what follows.
-func (d *dotReader) skip() (c byte, ok bool) {
-	first := d.line == 1
-	for {
-		if c, ok = d.byte(); !ok {
-			return
-		}
-		switch {
-		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
-			first = c == '\n' || first
-			continue
-		case c == '#' && first:
-			c = '/'
-		case c == '/':
-			n, _ := d.byte()
-			if n == '*' {
-				for last := byte(0); ok && (last != '*' || c != '/'); {
-					last = c
-					c, ok = d.byte()
-				}
-				continue
-			}
-			if n != '/' {
-				return
-			}
-		default:
-			return
-		}
-		for ok && c != '\n' {
-			c, ok = d.byte()
-		}
-	}
-}
-
 // text reads to the end of a text in quotes, or in angle brackets, which nest.
-func (d *dotReader) text(open byte) {
-	var b []byte
+func (d *dotReader) text(open rune) {
+	var b strings.Builder
+	d.token = ""
 	for deep := 1; ; {
-		c, ok := d.byte()
+		c := d.Next()
+		d.line = d.Pos().Line
 		switch {
-		case !ok:
-			if !d.faults.Ended() {
-				d.faults.Fail("truncated", d.line, "", "the file ends within a text; get it again")
-			}
+		case c == scanner.EOF:
+			d.faults.Fail("truncated", d.line, "", "the file ends within a text; get it again")
 			return
 		case open == '"' && c == '\\':
-			if c, _ = d.byte(); c != '"' && c != '\n' {
-				b = append(b, '\\')
-			}
-			if c == '\n' {
+			if c = d.Next(); c == '\n' {
 				continue
 			}
+			if c != '"' {
+				b.WriteByte('\\')
+			}
 		case open == '"' && c == '"', open == '<' && c == '>' && deep == 1:
-			d.token, d.quoted = string(b), true
+			d.token, d.quoted = b.String(), true
 			return
 		case open == '<' && c == '<':
 			deep++
 		case open == '<' && c == '>':
 			deep--
 		}
-		if b = append(b, c); len(b) > reader.MaxText {
+		if b.WriteRune(c); b.Len() > reader.MaxText {
 			d.faults.Fail("bound", d.line, "", "%s", reader.TooLong)
 			return
 		}
@@ -160,7 +93,16 @@ func (d *dotReader) is(sign string) bool { return !d.quoted && d.token == sign }
 func (d *dotReader) ended() bool { return d.token == "" && !d.quoted }
 
 // read reads the graph.
-func (d *dotReader) read() {
+func (d *dotReader) read(in *reader.Input) {
+	text, err := in.All()
+	if err != nil {
+		d.faults.Damage(err, 1)
+		return
+	}
+	d.Init(bytes.NewReader(text))
+	d.Mode = scanner.ScanIdents | scanner.ScanComments | scanner.SkipComments
+	d.IsIdentRune = func(c rune, i int) bool { return isDOTWord(c) || c == '-' && i == 0 }
+	d.Error = func(*scanner.Scanner, string) {} // what is wrong shows by the tokens
 	d.line = 1
 	if d.next(); strings.EqualFold(d.token, "strict") {
 		d.next()
@@ -262,7 +204,7 @@ func (d *dotReader) ends() []string {
 		slices.Sort(all)
 		return slices.Compact(all)
 	}
-	if !d.quoted && (d.token == "" || !isDOTWord(d.token[0]) && d.token[0] != '-') {
+	if !d.quoted && (d.token == "" || !isDOTWord(rune(d.token[0])) && d.token[0] != '-') {
 		d.fail("%q where a node should be", d.token)
 		return nil
 	}
@@ -313,7 +255,7 @@ func (b *builder) readDOT() {
 		flops *= b.opt.GFlops
 	}
 	sized := false
-	d := &dotReader{in: b.in, faults: &b.faults}
+	d := &dotReader{faults: &b.faults}
 	d.node = func(id string, line int) {
 		if _, ok := b.taskOf(id); ok || b.full(line) {
 			return
@@ -357,7 +299,7 @@ func (b *builder) readDOT() {
 			b.carries(p, c, attrs["size"], line)
 		}
 	}
-	d.read()
+	d.read(b.in)
 	if sized {
 		for i := range b.wf.Tasks { // SimGrid adds these where they are not there
 			if t := &b.wf.Tasks[i]; !t.Known.Has(Runtime) && (t.ID == "root" || t.ID == "end") {

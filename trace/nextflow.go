@@ -173,7 +173,7 @@ func (n *nextflow) graph(path string) {
 	defer f.Close()
 	in := reader.Open(f, b.opt.MaxInput)
 	label, next := map[string]string{}, map[string][]string{}
-	d := &dotReader{in: in, faults: &reader.Faults{}}
+	d := &dotReader{faults: &reader.Faults{}}
 	d.node = func(id string, line int) { in.Keep(sameKept + len(id)) }
 	d.about = func(id string, attrs map[string]string, line int) { label[id] = attrs["label"] }
 	d.edge = func(from, to string, attrs map[string]string, line int) {
@@ -183,7 +183,7 @@ func (n *nextflow) graph(path string) {
 		}
 		next[from] = append(next[from], to)
 	}
-	if d.read(); d.faults.HasErrors() {
+	if d.read(in); d.faults.HasErrors() {
 		b.faults.Fail("graph", 0, "", "--graph %s: %s", path, d.faults.Sorted()[0])
 		return
 	}
