@@ -301,30 +301,7 @@ func sniff(in *bufio.Reader, source string) (Format, error) {
 
 // xmlRoot is the local name of the root element, "" where the bytes do not show it.
 func xmlRoot(text []byte) string {
-	for {
-		i := bytes.IndexByte(text, '<')
-		if i < 0 || i+1 >= len(text) {
-			return ""
-		}
-		text = text[i:]
-		end := []byte(">")
-		switch {
-		case bytes.HasPrefix(text, []byte("<!--")):
-			end = []byte("-->")
-		case text[1] == '?':
-			end = []byte("?>")
-		case text[1] != '!':
-			n := bytes.IndexAny(text, " \t\r\n/>")
-			if n < 0 {
-				return ""
-			}
-			name := string(text[1:n])
-			return name[strings.IndexByte(name, ':')+1:]
-		}
-		n := bytes.Index(text, end)
-		if n < 0 {
-			return ""
-		}
-		text = text[n+len(end):]
-	}
+	x := reader.NewXML(bufio.NewReader(bytes.NewReader(text)))
+	_, _ = x.Next() // its fault is for the reader to tell
+	return x.Name
 }

@@ -3,13 +3,13 @@ package reader
 import (
 	"bufio"
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"io"
-	"math/bits"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"golang.org/x/text/encoding/charmap"
 )
 
 // XML is a pull parser for the XML of DAX files: elements, attributes, text, character and predefined entity
@@ -25,9 +25,10 @@ type XML struct {
 	Attrs  []XMLAttr // of the element that starts, valid until the next token; those with a prefix are left out
 	Text   []byte    // of a text token, valid until the next one
 	open   []string
-	rooted bool // the root element was there
-	ended  bool // the element that started was empty: its end comes next
-	tag    []byte
+	rooted bool   // the root element was there
+	ended  bool   // the element that started was empty: its end comes next
+	tag    bool   // the < of a tag was read, behind a text
+	piece  []byte // what through reads, where it does not lie in the buffer whole
 	names  map[string]string
 }
 
@@ -73,77 +74,36 @@ func (x *XML) Depth() int { return len(x.open) }
 // Next moves to the next token.
 func (x *XML) Next() (XMLToken, error) {
 	if x.ended {
-		x.ended = false
-		return XMLEnd, x.close(x.Name)
-	}
-	if len(x.open) > 0 {
-		window, _ := x.in.Peek(x.in.Buffered())
-		if n := x.quickEnd(window); n > 0 {
-			x.in.Discard(n)
-			return XMLEnd, nil
-		}
-		if n := x.quickStart(window); n > 0 {
-			x.in.Discard(n)
-			return XMLStart, x.begin(x.Name)
-		}
-		if n := plainValue(window); n > 0 && n < len(window) && window[n] == '<' {
-			x.Start, x.Text = x.Line, append(x.Text[:0], window[:n]...)
-			x.in.Discard(n)
-			return XMLText, nil
-		}
+		x.ended, x.open = false, x.open[:len(x.open)-1]
+		return XMLEnd, nil
 	}
 	for {
 		x.Start = x.Line
-		x.Text = x.Text[:0]
-		for {
-			part, err := x.in.ReadSlice('<')
-			x.Line += bytes.Count(part, []byte{'\n'})
-			x.Text = append(x.Text, bytes.TrimSuffix(part, []byte{'<'})...)
-			if len(x.Text) > MaxText {
-				return XMLEOF, x.bound(TooLong)
-			}
-			if err == bufio.ErrBufferFull {
-				continue
-			}
-			if err == io.EOF && len(x.open) == 0 && x.rooted {
-				if len(bytes.TrimSpace(x.Text)) > 0 {
-					return XMLEOF, x.Errorf("text outside the root element")
-				}
-				return XMLEOF, nil
-			}
-			if err != nil {
+		if !x.tag {
+			text, err := x.through("<", whole)
+			end := err == io.EOF && x.rooted && len(x.open) == 0
+			if err != nil && !end {
 				return XMLEOF, x.cut(err)
 			}
-			break
-		}
-		if len(x.Text) > 0 {
-			if err := x.in.UnreadByte(); err != nil { // the '<': the text is a token of its own
-				return XMLEOF, err
+			text = bytes.TrimSuffix(text, []byte{'<'})
+			switch {
+			case len(x.open) == 0 && len(bytes.TrimSpace(text)) > 0:
+				return XMLEOF, x.Errorf("text outside the root element")
+			case end:
+				return XMLEOF, nil
+			case len(x.open) > 0 && len(text) > 0:
+				x.tag = true
+				x.Text, err = x.resolve(x.Text[:0], text)
+				return XMLText, err
 			}
-			blank := len(bytes.TrimSpace(x.Text)) == 0
-			if len(x.open) == 0 {
-				if !blank {
-					return XMLEOF, x.Errorf("text outside the root element")
-				}
-			} else {
-				var err error
-				if x.Text, err = x.resolve(x.Text[:0], x.Text); err != nil {
-					return XMLEOF, err
-				}
-				return XMLText, nil
-			}
-			x.in.ReadByte()
 		}
-		x.Start = x.Line
+		x.Start, x.tag = x.Line, false
 		c, err := x.in.Peek(1)
 		if err != nil {
 			return XMLEOF, x.cut(err)
 		}
 		switch c[0] {
 		case '?':
-			if err := x.until("?>"); err != nil {
-				return XMLEOF, err
-			}
 			if err := x.declaration(); err != nil {
 				return XMLEOF, err
 			}
@@ -154,145 +114,68 @@ func (x *XML) Next() (XMLToken, error) {
 				return XMLText, nil
 			}
 		case '/':
-			x.in.ReadByte()
-			if err := x.until(">"); err != nil {
-				return XMLEOF, err
+			tag, err := x.through(">", whole)
+			if err != nil {
+				return XMLEOF, x.cut(err)
 			}
-			name := bytes.TrimRight(x.tag[:len(x.tag)-1], " \t\r\n")
-			return XMLEnd, x.close(x.local(name))
+			return XMLEnd, x.close(trimmed(tag[1 : len(tag)-1]))
 		default:
 			return XMLStart, x.element()
 		}
 	}
 }
 
-// quickEnd returns the length of an end tag that closes the innermost element, 0 if window does not begin with one as
-// it is usually written.
-func (x *XML) quickEnd(window []byte) int {
-	name := x.open[len(x.open)-1]
-	n := len(name) + 3
-	if len(window) < n || window[0] != '<' || window[1] != '/' || window[n-1] != '>' ||
-		string(window[2:n-1]) != name {
-		return 0
-	}
-	x.Start, x.Name, x.open = x.Line, name, x.open[:len(x.open)-1]
-	return n
-}
-
-// Kinds of bytes, for tags as they are usually written.
+// Ways to read up to a delimiter.
 const (
-	inName  = 1 << iota // of a name without prefix
-	inValue             // stands for itself in a value, but for quotes
+	whole   = iota
+	outside // of quotes, as in a tag
+	passing // over it: it may be longer than memory allows
 )
 
-var quickBytes = func() (is [256]byte) {
-	for c := byte(' '); c < utf8.RuneSelf; c++ {
-		if c != '&' && c != '<' && c != '"' && c != '\'' {
-			is[c] = inValue
+// through reads up to a delimiter, and returns the text with it, which is valid until more is read.
+func (x *XML) through(end string, way int) ([]byte, error) {
+	x.piece = x.piece[:0]
+	for quote := byte(0); ; {
+		text, err := x.in.ReadSlice(end[len(end)-1])
+		x.Line += bytes.Count(text, []byte{'\n'})
+		if way == outside {
+			if bytes.IndexByte(text, '<') >= 0 {
+				return nil, x.Errorf("< inside a tag")
+			}
+			quote = openQuote(quote, text)
 		}
-		if c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' {
-			is[c] |= inName
+		ends := err == nil && quote == 0
+		if len(x.piece) > 0 || !ends || len(end) > 1 {
+			x.piece = append(x.piece, text...)
+			text = x.piece
+		}
+		switch {
+		case ends && len(text) >= len(end) && string(text[len(text)-len(end):]) == end:
+			return text, nil
+		case err != nil && err != bufio.ErrBufferFull:
+			return text, err
+		case way == passing:
+			x.piece = append(x.piece[:0], text[max(0, len(text)-len(end)):]...)
+		case len(text) > MaxText:
+			return nil, x.bound(TooLong)
 		}
 	}
-	return is
-}()
-
-// nameEnd returns where a name without prefix ends that begins at from; 0 if none does, or window ends with it.
-func nameEnd(window []byte, from int) int {
-	i := from
-	for i < len(window) && quickBytes[window[i]]&inName != 0 {
-		i++
-	}
-	if i == from || i == len(window) || i-from > MaxName || window[from] <= '9' {
-		return 0
-	}
-	return i
 }
 
-// Eight bytes at once.
-const (
-	each = 0x0101010101010101
-	high = 0x80 * each
-)
-
-// plainValue is how many bytes of a value stand for themselves, and are neither quotes nor beyond ASCII.
-func plainValue(s []byte) int {
-	i := 0
-	for ; i+8 <= len(s); i += 8 {
-		w := binary.LittleEndian.Uint64(s[i:])
-		if ends := (w | (w - ' '*each) | ((w ^ '"'*each) - each) | ((w ^ '\''*each) - each) | ((w ^ '&'*each) - each) |
-			((w ^ '<'*each) - each)) & high; ends != 0 {
-			return i + bits.TrailingZeros64(ends)/8
+// openQuote is the quote that is open behind a text, 0 if none is.
+func openQuote(quote byte, text []byte) byte {
+	if quote == 0 && bytes.IndexByte(text, '\'') < 0 && bytes.Count(text, []byte{'"'})%2 == 0 {
+		return 0 // as in most
+	}
+	for _, c := range text {
+		switch {
+		case quote == 0 && (c == '"' || c == '\''):
+			quote = c
+		case c == quote:
+			quote = 0
 		}
 	}
-	for i < len(s) && quickBytes[s[i]]&inValue != 0 {
-		i++
-	}
-	return i
-}
-
-// quickStart returns the length of a start tag, whose name and attributes it notes; 0 if window does not begin with a
-// whole one of names in ASCII and of values without references, whose attributes are few and different. Any other tag
-// is for element to judge.
-func (x *XML) quickStart(window []byte) int {
-	const most = 32
-	if len(window) < 3 || window[0] != '<' {
-		return 0
-	}
-	i := nameEnd(window, 1)
-	if i == 0 {
-		return 0
-	}
-	element, attrs, lines := window[1:i], x.Attrs[:0], 0
-	seen := uint64(0) // of the names, by length and last byte
-	for {
-		from := i
-		for ; i < len(window); i++ {
-			if c := window[i]; c == '\n' {
-				lines++
-			} else if c != ' ' && c != '\t' && c != '\r' {
-				break
-			}
-		}
-		if i+1 >= len(window) {
-			return 0
-		}
-		if c := window[i]; c == '>' || c == '/' && window[i+1] == '>' {
-			x.Attrs, x.Start = attrs, x.Line
-			if x.Line += lines; string(element) != x.Name {
-				x.Name = x.local(element)
-			}
-			if c == '/' {
-				x.ended = true
-				i++
-			}
-			return i + 1
-		}
-		end := nameEnd(window, i)
-		if end == 0 || i == from || len(attrs) == most || end+1 >= len(window) || window[end] != '=' {
-			return 0
-		}
-		attr, quote := window[i:end], window[end+1]
-		if quote != '"' && quote != '\'' {
-			return 0
-		}
-		value := end + 2
-		i = value + plainValue(window[value:])
-		if i == len(window) || window[i] != quote {
-			return 0
-		}
-		bit := uint64(1) << ((attr[len(attr)-1] ^ byte(len(attr)<<2)) & 63)
-		if seen&bit != 0 {
-			for k := range attrs {
-				if string(attrs[k].Name) == string(attr) {
-					return 0
-				}
-			}
-		}
-		seen |= bit
-		attrs = append(attrs, XMLAttr{attr, window[value:i]})
-		i++
-	}
+	return quote
 }
 
 // begin opens an element.
@@ -309,55 +192,39 @@ func (x *XML) begin(name string) error {
 }
 
 // close ends the innermost element.
-func (x *XML) close(name string) error {
+func (x *XML) close(name []byte) error {
+	name = name[bytes.IndexByte(name, ':')+1:]
 	n := len(x.open)
 	if n == 0 {
 		return x.Errorf("</%s> closes nothing", name)
 	}
-	if x.open[n-1] != name {
-		return x.Errorf("</%s> where </%s> should be", name, x.open[n-1])
+	if x.Name = x.open[n-1]; string(name) != x.Name {
+		return x.Errorf("</%s> where </%s> should be", name, x.Name)
 	}
-	x.open, x.Name = x.open[:n-1], name
+	x.open = x.open[:n-1]
 	return nil
 }
 
-// until reads up to a delimiter into tag, the delimiter included.
-func (x *XML) until(end string) error {
-	x.tag = x.tag[:0]
-	for {
-		part, err := x.in.ReadSlice(end[len(end)-1])
-		x.Line += bytes.Count(part, []byte{'\n'})
-		x.tag = append(x.tag, part...)
-		if err != nil && err != bufio.ErrBufferFull {
-			return x.cut(err)
-		}
-		if err == nil && bytes.HasSuffix(x.tag, []byte(end)) {
-			return nil
-		}
-		if len(end) == 1 && len(x.tag) > MaxName {
-			return x.bound(TooLongName)
-		}
-		if len(end) > 1 && len(x.tag) > 1<<12 { // a long comment is not kept
-			x.tag = append(x.tag[:0], x.tag[len(x.tag)-len(end):]...)
-		}
-	}
-}
-
-// declaration looks for the encoding in <?xml …?>, which is in tag.
+// declaration passes over <?…?>, and looks for the encoding in <?xml …?>.
 func (x *XML) declaration() error {
-	text := string(x.tag)
-	if !strings.HasPrefix(text, "?xml") {
+	head, _ := x.in.Peek(len("?xml"))
+	way := passing
+	if string(head) == "?xml" {
+		way = whole
+	}
+	text, err := x.through("?>", way)
+	if err != nil {
+		return x.cut(err)
+	}
+	_, after, ok := strings.Cut(string(text), "encoding")
+	if after = strings.TrimLeft(after, " \t\r\n="); way == passing || !ok || after == "" {
 		return nil
 	}
-	_, text, ok := strings.Cut(text, "encoding")
-	if text = strings.TrimLeft(text, " \t\r\n="); !ok || text == "" {
-		return nil
-	}
-	label, _, _ := strings.Cut(text[1:], text[:1])
+	label, _, _ := strings.Cut(after[1:], after[:1])
 	switch strings.ToLower(label) {
 	case "utf-8", "utf8", "us-ascii", "ascii", "utf-16", "utf-16le", "utf-16be": // UTF-16 is recognised by its bytes
 	case "iso-8859-1", "latin1", "latin-1", "windows-1252":
-		x.in = bufio.NewReaderSize(&latin1{in: x.in}, Window)
+		x.in = bufio.NewReaderSize(charmap.ISO8859_1.NewDecoder().Reader(x.in), Window)
 	default:
 		return x.Errorf("the encoding %s is not supported; convert the file to UTF-8", label)
 	}
@@ -370,35 +237,30 @@ func (x *XML) special() (text bool, err error) {
 	switch {
 	case bytes.HasPrefix(head, []byte("!--")):
 		x.in.Discard(3)
-		return false, x.until("-->")
+		return false, x.comment()
 	case bytes.HasPrefix(head, []byte("![CDATA[")):
 		x.in.Discard(8)
-		for x.Text = x.Text[:0]; ; {
-			part, err := x.in.ReadSlice('>')
-			x.Line += bytes.Count(part, []byte{'\n'})
-			if x.Text = append(x.Text, part...); len(x.Text) > MaxText {
-				return false, x.bound(TooLong)
-			}
-			if err != nil && err != bufio.ErrBufferFull {
-				return false, x.cut(err)
-			}
-			if err == nil && bytes.HasSuffix(x.Text, []byte("]]>")) {
-				break
-			}
-		}
-		x.Text = x.Text[:len(x.Text)-3]
-		if len(x.open) == 0 {
+		section, err := x.through("]]>", whole)
+		switch {
+		case err != nil:
+			return false, x.cut(err)
+		case len(x.open) == 0:
 			return false, x.Errorf("text outside the root element")
-		}
-		if !utf8.Valid(x.Text) {
+		case !utf8.Valid(section):
 			return false, x.Errorf("the text is not UTF-8; convert the file, or let it say its encoding")
 		}
+		x.Text = append(x.Text[:0], section[:len(section)-3]...)
 		return true, nil
 	}
 	if len(head) < 2 || (head[1]|0x20 < 'a' || head[1]|0x20 > 'z') {
 		return false, x.Errorf("<! that begins neither a comment nor a declaration")
 	}
 	return false, x.doctype()
+}
+
+func (x *XML) comment() error {
+	_, err := x.through("-->", passing)
+	return x.cut(err)
 }
 
 // doctype passes over a declaration, with the declarations inside.
@@ -423,7 +285,7 @@ func (x *XML) doctype() error {
 				continue
 			}
 			x.in.Discard(3)
-			if err := x.until("-->"); err != nil {
+			if err := x.comment(); err != nil {
 				return err
 			}
 		case c == '>':
@@ -436,53 +298,33 @@ func (x *XML) doctype() error {
 
 // element reads a start tag.
 func (x *XML) element() error {
-	x.tag = x.tag[:0]
-	for quote := byte(0); ; {
-		part, err := x.in.ReadSlice('>')
-		x.Line += bytes.Count(part, []byte{'\n'})
-		if x.tag = append(x.tag, part...); len(x.tag) > MaxText {
-			return x.bound(TooLong)
-		}
-		for _, c := range part {
-			switch {
-			case c == '<':
-				return x.Errorf("< inside a tag")
-			case quote != 0:
-				if c == quote {
-					quote = 0
-				}
-			case c == '"' || c == '\'':
-				quote = c
-			}
-		}
-		if err != nil && err != bufio.ErrBufferFull {
-			return x.cut(err)
-		}
-		if err == nil && quote == 0 {
-			break
-		}
+	tag, err := x.through(">", outside)
+	if err != nil {
+		return x.cut(err)
 	}
-	tag := x.tag[:len(x.tag)-1]
-	if n := len(tag); n > 0 && tag[n-1] == '/' {
-		tag, x.ended = tag[:n-1], true
+	if tag = tag[:len(tag)-1]; len(tag) > 0 && tag[len(tag)-1] == '/' {
+		tag, x.ended = tag[:len(tag)-1], true
 	}
-	n := bytes.IndexAny(tag, " \t\r\n")
-	if n < 0 {
-		n = len(tag)
+	n := 0
+	for n < len(tag) && !isBlank(tag[n]) {
+		n++
 	}
 	if n > MaxName {
 		return x.bound(TooLongName)
 	}
-	if !validName(tag[:n]) {
-		return x.Errorf("<%s> is no element", tag[:n])
+	if string(tag[:n]) != x.Name { // often they follow each other
+		if !validName(tag[:n]) {
+			return x.Errorf("<%s> is no element", tag[:n])
+		}
+		x.Name = x.local(tag[:n])
 	}
-	if err := x.begin(x.local(tag[:n])); err != nil {
+	if err := x.begin(x.Name); err != nil {
 		return err
 	}
 	x.Attrs = x.Attrs[:0]
 	all := 0
 	for rest := tag[n:]; ; {
-		rest = bytes.TrimLeft(rest, " \t\r\n")
+		rest = unindented(rest)
 		if len(rest) == 0 {
 			return nil
 		}
@@ -496,11 +338,11 @@ func (x *XML) element() error {
 		if eq > MaxName {
 			return x.bound(TooLongName)
 		}
-		name := bytes.TrimRight(rest[:eq], " \t\r\n")
+		name := trimmed(rest[:eq])
 		if !validName(name) {
 			return x.Errorf("%q is no attribute of <%s>", name, x.Name)
 		}
-		rest = bytes.TrimLeft(rest[eq+1:], " \t\r\n")
+		rest = unindented(rest[eq+1:])
 		if len(rest) == 0 || rest[0] != '"' && rest[0] != '\'' {
 			return x.Errorf("the value of attribute %s of <%s> is not in quotes", name, x.Name)
 		}
@@ -527,6 +369,24 @@ func (x *XML) element() error {
 	}
 }
 
+func isBlank(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
+
+// unindented is a text without the blanks that it begins with.
+func unindented(text []byte) []byte {
+	for len(text) > 0 && isBlank(text[0]) {
+		text = text[1:]
+	}
+	return text
+}
+
+// trimmed is a text without the blanks that it ends with.
+func trimmed(text []byte) []byte {
+	for len(text) > 0 && isBlank(text[len(text)-1]) {
+		text = text[:len(text)-1]
+	}
+	return text
+}
+
 // plain reports whether a value is ASCII without references and control characters.
 func plain(value []byte) bool {
 	for _, c := range value {
@@ -537,11 +397,26 @@ func plain(value []byte) bool {
 	return true
 }
 
-// validName refuses texts that cannot be a name; the full tables of Unicode do not matter here.
+// nameByte has the bytes that names have; the full tables of Unicode do not matter here.
+var nameByte = func() (is [256]bool) {
+	for c := range is {
+		is[c] = c >= utf8.RuneSelf || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' ||
+			strings.ContainsRune("_-.:", rune(c))
+	}
+	return is
+}()
+
+// validName refuses texts that cannot be a name.
 func validName(name []byte) bool {
-	return len(name) > 0 && !bytes.ContainsAny(name, "\"'&<>=/;,()[]{}!?*%$#@^~`|+\\ \t\r\n") &&
-		name[0] != '-' && name[0] != '.' && name[0] != ':' && name[len(name)-1] != ':' &&
-		(name[0] < '0' || name[0] > '9') && utf8.Valid(name)
+	all := byte(0)
+	for _, c := range name {
+		if !nameByte[c] {
+			return false
+		}
+		all |= c
+	}
+	return len(name) > 0 && name[0] > ':' && name[len(name)-1] != ':' &&
+		(all < utf8.RuneSelf || utf8.Valid(name))
 }
 
 // local returns the one string of a name without its prefix.
@@ -588,18 +463,11 @@ func (x *XML) resolve(to, text []byte) ([]byte, error) {
 	return to, nil
 }
 
+var entities = map[string]rune{"lt": '<', "gt": '>', "amp": '&', "quot": '"', "apos": '\''}
+
 func entity(name string) (rune, bool) {
-	switch name {
-	case "lt":
-		return '<', true
-	case "gt":
-		return '>', true
-	case "amp":
-		return '&', true
-	case "quot":
-		return '"', true
-	case "apos":
-		return '\'', true
+	if r, ok := entities[name]; ok {
+		return r, true
 	}
 	digits, ok := strings.CutPrefix(name, "#")
 	base := 10
@@ -623,21 +491,4 @@ func (x *XML) Attr(name string) ([]byte, bool) {
 		}
 	}
 	return nil, false
-}
-
-// latin1 reads ISO 8859-1 as UTF-8.
-type latin1 struct{ in *bufio.Reader }
-
-func (l *latin1) Read(p []byte) (n int, err error) {
-	for n+2 <= len(p) {
-		if n > 0 && l.in.Buffered() == 0 {
-			return n, nil
-		}
-		c, err := l.in.ReadByte()
-		if err != nil {
-			return n, err
-		}
-		n += copy(p[n:], string(rune(c)))
-	}
-	return n, nil
 }
