@@ -140,9 +140,7 @@ func (y *doc) cluster(c *Cluster, root *reader.Node) {
 		{"nodes", func(v *reader.Node) {
 			y.Sequence(v, "nodes", func(v *reader.Node) { y.node(c, v, &names, groups) })
 		}},
-		{"links", func(v *reader.Node) {
-			links = v
-		}},
+		{"links", func(v *reader.Node) { links = v }},
 		{"resources", func(v *reader.Node) {
 			y.Mapping(v, "resources", func(name string, v *reader.Node) {
 				if count := 0; !TokenName(name) || len(c.Resources) == maxTypes {
@@ -167,7 +165,7 @@ func (y *doc) cluster(c *Cluster, root *reader.Node) {
 func (y *doc) node(c *Cluster, v *reader.Node, names *[]copied, groups map[string]bool) {
 	n, count := ClusterNode{Cores: 1, Speed: 1}, 1
 	positive := func(x float64) bool { return x >= leastCores && x <= reader.MaxCores }
-	if !y.keyed(v, "a node", []yamlKey{
+	if y.keyed(v, "a node", []yamlKey{
 		{"name", y.string(&n.Name)},
 		{"count", y.count(&count, "count", 1, maxNodes)},
 		{"cores", func(v *reader.Node) {
@@ -188,7 +186,7 @@ func (y *doc) node(c *Cluster, v *reader.Node, names *[]copied, groups map[strin
 				n.Cores = low
 			}
 		}},
-		{"speed", y.number(&n.Speed, "speed", func(x float64) bool { return x >= 1/maxSpeed && x <= maxSpeed },
+		{"speed", y.within(&n.Speed, "speed", 1/maxSpeed, maxSpeed,
 			fmt.Sprintf("from %g to %.0f", 1/maxSpeed, maxSpeed))},
 		{"memory", y.amount(&n.Memory, "memory", "")},
 		{"read", y.amount(&n.ReadBps, "read", "/s")},
@@ -197,7 +195,7 @@ func (y *doc) node(c *Cluster, v *reader.Node, names *[]copied, groups map[strin
 		{"write_iops", y.whole(&n.WriteIOPS, "write_iops")},
 		{"gpus", y.gpus(&n)},
 		{"group", y.string(&n.Group)},
-	}) {
+	}) == nil {
 		return
 	}
 	if n.Name == "" {
@@ -230,13 +228,13 @@ func (y *doc) node(c *Cluster, v *reader.Node, names *[]copied, groups map[strin
 
 func (y *doc) link(c *Cluster, v *reader.Node, groups, linked map[string]bool, joined map[[2]string]bool) {
 	var l Link
-	if !y.keyed(v, "a link", []yamlKey{
+	if y.keyed(v, "a link", []yamlKey{
 		{"from", y.string(&l.From)},
 		{"to", y.string(&l.To)},
 		{"bandwidth", y.amount(&l.Bandwidth, "bandwidth", "/s")},
 		{"latency", y.duration(&l.Latency, "latency")},
 		{"shared", y.bool(&l.Shared, "shared")},
-	}) {
+	}) == nil {
 		return
 	}
 	for _, g := range []string{l.From, l.To} {

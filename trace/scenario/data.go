@@ -19,19 +19,16 @@ type Data struct {
 func (y *doc) data(to **Data) func(*reader.Node) {
 	return func(v *reader.Node) {
 		d := &Data{Placement: "hdfs", Block: 128 << 20, Replicas: 3}
-		given := map[string]bool{}
-		only := func(name string, read func(*reader.Node)) yamlKey {
-			return yamlKey{name, func(v *reader.Node) { given[name] = true; read(v) }}
-		}
-		if !y.keyed(v, "data", []yamlKey{
+		has := y.keyed(v, "data", []yamlKey{
 			{"placement", y.word(&d.Placement, "placement", "hdfs", "random", "everywhere")},
-			only("block", y.amount(&d.Block, "block", "")),
-			only("replicas", y.count(&d.Replicas, "replicas", 1, maxNodes)),
-		}) {
+			{"block", y.amount(&d.Block, "block", "")},
+			{"replicas", y.count(&d.Replicas, "replicas", 1, maxNodes)},
+		})
+		if has == nil {
 			return
 		}
 		for _, name := range []string{"block", "replicas"} {
-			if given[name] && d.Placement == "everywhere" {
+			if has[name] > 0 && d.Placement == "everywhere" {
 				y.Faults.Fail("bad-value", y.Line(v), "", "data: %s is not for placement everywhere", name)
 			}
 		}

@@ -233,8 +233,7 @@ func (y *doc) experiment(x *Experiment, root *reader.Node, quick bool, reading s
 			y.keyed(v, "limit", []yamlKey{
 				{"in_system", y.count(&x.InSystem, "in_system", 1, math.MaxInt32)},
 				{"events", y.count(&events, "events", 1, 1e15)},
-				{"busy", y.number(&x.Busy, "busy", func(x float64) bool { return x >= 0 && x <= 1e6 },
-					"a number of cores from 0 to 1e6")},
+				{"busy", y.within(&x.Busy, "busy", 0, 1e6, "a number of cores from 0 to 1e6")},
 			})
 			x.Events = int64(events)
 		}},
@@ -348,16 +347,14 @@ func (y *doc) checkExperiment(x *Experiment, root *reader.Node) {
 
 func (y *doc) search(v *reader.Node) *Search {
 	s := &Search{Parameter: "utilisation", From: math.NaN(), To: math.NaN(), Step: 0.01, Line: y.Line(v)}
-	known := func(x float64) bool { return math.Abs(x) <= 1e12 }
 	y.keyed(v, "search", []yamlKey{
 		{"parameter", func(v *reader.Node) {
 			s.Parameter = y.Text(v)
 			y.factorName(s.Parameter, y.Line(v))
 		}},
-		{"from", y.number(&s.From, "from", known, "a number from -1e12 to 1e12")},
-		{"to", y.number(&s.To, "to", known, "a number from -1e12 to 1e12")},
-		{"step", y.number(&s.Step, "step", func(x float64) bool { return x > 0 && known(x) },
-			"above 0 and up to 1e12")},
+		{"from", y.within(&s.From, "from", -1e12, 1e12, "a number from -1e12 to 1e12")},
+		{"to", y.within(&s.To, "to", -1e12, 1e12, "a number from -1e12 to 1e12")},
+		{"step", y.positive(&s.Step, "step", 1e12, "above 0 and up to 1e12")},
 	})
 	if !(s.From <= s.To) || (s.To-s.From)/s.Step > maxSearched {
 		y.Faults.Fail("bad-search", s.Line, "", "a search needs from and to, in this order, and at most %d steps "+

@@ -32,9 +32,6 @@ func ReadFaults(text string) (*Faults, error) {
 		return f, nil
 	}
 	err := read(strings.NewReader(text), "value", "of faults", func(y *doc, root *reader.Node) {
-		share := func(to *float64, what string, least float64) func(*reader.Node) {
-			return y.number(to, what, func(x float64) bool { return x >= least && x <= 1 }, "a number from 0 to 1")
-		}
 		y.keyed(root, "faults", []yamlKey{
 			{"node_loss", func(v *reader.Node) {
 				y.keyed(v, "node_loss", []yamlKey{
@@ -44,11 +41,11 @@ func ReadFaults(text string) (*Faults, error) {
 						"{every: 1h, for: 5m}")
 				}
 			}},
-			{"task_failure", y.number(&f.TaskFailure, "task_failure",
-				func(x float64) bool { return x >= 0 && x <= 0.9 }, "a probability from 0 to 0.9")},
+			{"task_failure", y.within(&f.TaskFailure, "task_failure", 0, 0.9, "a probability from 0 to 0.9")},
 			{"slow_nodes", func(v *reader.Node) {
-				y.keyed(v, "slow_nodes", []yamlKey{{"share", share(&f.SlowShare, "share", 0)},
-					{"speed", share(&f.SlowSpeed, "speed", 0.01)}})
+				const must = "a number from 0 to 1"
+				y.keyed(v, "slow_nodes", []yamlKey{{"share", y.within(&f.SlowShare, "share", 0, 1, must)},
+					{"speed", y.within(&f.SlowSpeed, "speed", 0.01, 1, must)}})
 				if !y.Faults.HasErrors() && (f.SlowShare == 0 || f.SlowSpeed == 1) {
 					y.Faults.Fail("bad-faults", y.Line(v), "", "slow_nodes needs a share above 0 and a speed below 1, "+
 						"such as {share: 0.25, speed: 0.5}")

@@ -106,14 +106,17 @@ func (e *FileError) Error() string {
 	return fmt.Sprintf("%s %s: %s", e.What, e.Source, e.Message)
 }
 
+// given are the lines of the keys that a mapping has; nil if there is no mapping.
+type given map[string]int
+
 // keyed reads a mapping by a table of its keys; an unknown key is a fault that names the nearest known one.
-func (y *doc) keyed(n *reader.Node, what string, table []yamlKey) bool {
-	return y.Mapping(n, what, func(key string, v *reader.Node) {
-		for _, k := range table {
-			if k.name == key {
-				k.read(v)
-				return
-			}
+func (y *doc) keyed(n *reader.Node, what string, table []yamlKey) given {
+	has := given{}
+	if !y.Mapping(n, what, func(key string, v *reader.Node) {
+		if i := slices.IndexFunc(table, func(k yamlKey) bool { return k.name == key }); i >= 0 {
+			has[key] = y.Line(v)
+			table[i].read(v)
+			return
 		}
 		known := make([]string, len(table))
 		for i, k := range table {
@@ -124,12 +127,25 @@ func (y *doc) keyed(n *reader.Node, what string, table []yamlKey) bool {
 			hint = "; " + spelling.Hint(key, known)
 		}
 		y.Faults.Fail("unknown-key", y.KeyLine, "", "%s: unknown key %q%s", what, key, hint)
-	})
+	}) {
+		return nil
+	}
+	return has
 }
 
 type yamlKey struct {
 	name string
 	read func(v *reader.Node)
+}
+
+// within reads a number between two bounds into to; the message says must.
+func (y *doc) within(to *float64, what string, least, most float64, must string) func(*reader.Node) {
+	return y.number(to, what, func(x float64) bool { return x >= least && x <= most }, must)
+}
+
+// positive reads a number above 0 and up to most into to.
+func (y *doc) positive(to *float64, what string, most float64, must string) func(*reader.Node) {
+	return y.within(to, what, math.SmallestNonzeroFloat64, most, must)
 }
 
 // number reads a number into to and checks it; the message says must.

@@ -73,7 +73,8 @@ func (y *doc) preempt(to **Preempt) func(*reader.Node) {
 				}
 			}
 		}
-		if y.keyed(v, "preempt", []yamlKey{{"checkpoint", read(p.SetCheckpoint)}, {"programs", read(p.SetPrograms)}}) {
+		if y.keyed(v, "preempt", []yamlKey{{"checkpoint", read(p.SetCheckpoint)},
+			{"programs", read(p.SetPrograms)}}) != nil {
 			*to = &p
 		}
 	}

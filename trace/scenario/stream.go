@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -141,21 +142,22 @@ type DeadlineRule struct {
 
 const maxTasks = 10_000_000
 
-func (y *doc) streamKeys(s *Stream, dir string) []yamlKey {
+func (y *doc) streamKeys(s *Stream) []yamlKey {
 	return []yamlKey{
 		{"count", y.count(&s.Count, "count", 1, maxArrivals)},
-		{"mix", func(v *reader.Node) { y.Sequence(v, "mix", func(v *reader.Node) { y.source(s, v, dir) }) }},
+		{"mix", func(v *reader.Node) { y.Sequence(v, "mix", func(v *reader.Node) { y.source(s, v) }) }},
 		{"tasks", y.tasks(&s.Sizes)},
 		{"sizes", y.sizes(&s.Sizes)},
 		{"files", y.bool(&s.Files, "files")},
 		{"total_runtime", func(v *reader.Node) { y.total(&s.Total, v) }},
-		{"arrivals", func(v *reader.Node) { y.arrivals(&s.Arrivals, v, dir) }},
+		{"arrivals", func(v *reader.Node) { y.arrivals(&s.Arrivals, v) }},
 		{"tenants", func(v *reader.Node) {
 			names := map[string]bool{}
 			y.Sequence(v, "tenants", func(v *reader.Node) {
 				t := Share{Fraction: 1}
-				if y.keyed(v, "a tenant", []yamlKey{{"name", y.string(&t.Name)}, {"fraction", y.share(&t.Fraction)}}) &&
-					t.Name == "" {
+				has := y.keyed(v, "a tenant", []yamlKey{{"name", y.string(&t.Name)},
+					{"fraction", y.share(&t.Fraction)}})
+				if has != nil && t.Name == "" {
 					y.Faults.Fail("missing-name", y.Line(v), "", "a tenant without a name; give it one")
 				}
 				if names[t.Name] {
@@ -231,7 +233,7 @@ func (y *doc) checkStream(s *Stream) {
 	}
 }
 
-func (y *doc) source(s *Stream, v *reader.Node, dir string) {
+func (y *doc) source(s *Stream, v *reader.Node) {
 	src := StreamSource{Fraction: 1, Line: y.Line(v)}
 	given := map[string]*reader.Node{} // parameters of the generator
 	keys := []yamlKey{
@@ -249,7 +251,7 @@ func (y *doc) source(s *Stream, v *reader.Node, dir string) {
 	for _, key := range generate.Keys() {
 		keys = append(keys, yamlKey{key, func(v *reader.Node) { given[key] = v }})
 	}
-	if !y.keyed(v, "a part of the mix", keys) {
+	if y.keyed(v, "a part of the mix", keys) == nil {
 		return
 	}
 	switch {
@@ -263,12 +265,7 @@ func (y *doc) source(s *Stream, v *reader.Node, dir string) {
 			"inputs, image and disk are for traces: generated workflows are emulated")
 	}
 	y.parameters(&src, given)
-	if src.Trace != "" {
-		src.Trace = below(dir, src.Trace)
-	}
-	if src.Inputs != "" {
-		src.Inputs = below(dir, src.Inputs)
-	}
+	src.Trace, src.Inputs = y.below(src.Trace), y.below(src.Inputs)
 	y.keep(sourceKept+len(src.Trace)+len(src.Inputs), v)
 	s.Mix = append(s.Mix, src)
 }
@@ -322,8 +319,8 @@ func (y *doc) sizes(to *[]generate.SizeClass) func(*reader.Node) {
 		sizes, total := []generate.SizeClass{}, 0.0
 		y.Sequence(v, "sizes", func(v *reader.Node) {
 			c := generate.SizeClass{Fraction: 1}
-			if !y.keyed(v, "a size class", []yamlKey{{"fraction", y.share(&c.Fraction)}, {"tasks", y.size(&c)},
-				{"even", y.bool(&c.Even, "even")}}) {
+			if y.keyed(v, "a size class", []yamlKey{{"fraction", y.share(&c.Fraction)}, {"tasks", y.size(&c)},
+				{"even", y.bool(&c.Even, "even")}}) == nil {
 				return
 			}
 			if c.Max == 0 && !y.Faults.HasErrors() {
@@ -375,27 +372,25 @@ func (y *doc) ends(v *reader.Node) [2]string {
 
 func (y *doc) total(t *TotalRuntime, v *reader.Node) {
 	line := y.Line(v)
-	const upTo = "above 0 and up to 1000000000000"
-	positive := func(x float64) bool { return x > 0 && x <= 1e12 }
-	if !y.keyed(v, "total_runtime", []yamlKey{
+	const most, upTo = 1e12, "above 0 and up to 1000000000000"
+	if y.keyed(v, "total_runtime", []yamlKey{
 		{"distribution", y.word(&t.Distribution, "total_runtime: distribution", "hyper-gamma", "lognormal", "constant",
 			"as-generated")},
 		{"mean", y.duration(&t.Mean, "mean")},
-		{"variation", y.number(&t.Variation, "variation", func(x float64) bool { return x > 0 && x <= 100 },
-			"above 0 and up to 100")},
+		{"variation", y.positive(&t.Variation, "variation", 100, "above 0 and up to 100")},
 		{"stages", func(v *reader.Node) {
 			y.Sequence(v, "stages", func(v *reader.Node) {
 				g := generate.Gamma{Weight: 1}
-				y.keyed(v, "a stage", []yamlKey{{"weight", y.number(&g.Weight, "weight", positive, upTo)},
-					{"shape", y.number(&g.Shape, "shape", positive, upTo)},
-					{"scale", y.number(&g.Scale, "scale", positive, upTo+", in seconds")}})
+				y.keyed(v, "a stage", []yamlKey{{"weight", y.positive(&g.Weight, "weight", most, upTo)},
+					{"shape", y.positive(&g.Shape, "shape", most, upTo)},
+					{"scale", y.positive(&g.Scale, "scale", most, upTo+", in seconds")}})
 				if (g.Shape == 0 || g.Scale == 0) && !y.Faults.HasErrors() {
 					y.Faults.Fail("bad-value", y.Line(v), "", "a stage needs a shape and a scale in seconds")
 				}
 				t.Stages = append(t.Stages, g)
 			})
 		}},
-	}) || y.Faults.HasErrors() {
+	}) == nil || y.Faults.HasErrors() {
 		return
 	}
 	fail := func(format string, args ...any) {
@@ -415,25 +410,21 @@ func (y *doc) total(t *TotalRuntime, v *reader.Node) {
 	}
 }
 
-func (y *doc) arrivals(a *ArrivalProcess, v *reader.Node, dir string) {
+func (y *doc) arrivals(a *ArrivalProcess, v *reader.Node) {
 	line, times, column := y.Line(v), "", 0
 	a.Line = line
-	given := map[string]int{} // lines
-	only := func(name string, read func(*reader.Node)) yamlKey {
-		return yamlKey{name, func(v *reader.Node) { given[name] = y.Line(v); read(v) }}
-	}
-	if !y.keyed(v, "arrivals", []yamlKey{
+	has := y.keyed(v, "arrivals", []yamlKey{
 		{"process", y.word(&a.Process, "arrivals: process", "poisson", "poisson-intervals", "fixed", "batch", "closed",
 			"trace")},
-		only("rate", func(v *reader.Node) { y.rate(&a.PerHour, v) }),
-		only("utilisation", y.number(&a.Utilisation, "utilisation", func(x float64) bool { return x > 0 && x <= 10 },
-			"above 0 and up to 10; 1 is full")),
-		only("interval", y.duration(&a.Interval, "interval")),
-		only("exact", y.bool(&a.Exact, "arrivals: exact")),
-		only("times", y.string(&times)),
-		only("population", y.count(&a.Population, "population", 1, maxArrivals)),
-		only("column", y.count(&column, "column", 1, 1000)),
-	}) || y.Faults.HasErrors() {
+		{"rate", func(v *reader.Node) { y.rate(&a.PerHour, v) }},
+		{"utilisation", y.positive(&a.Utilisation, "utilisation", 10, "above 0 and up to 10; 1 is full")},
+		{"interval", y.duration(&a.Interval, "interval")},
+		{"exact", y.bool(&a.Exact, "arrivals: exact")},
+		{"times", y.string(&times)},
+		{"population", y.count(&a.Population, "population", 1, maxArrivals)},
+		{"column", y.count(&column, "column", 1, 1000)},
+	})
+	if has == nil || y.Faults.HasErrors() {
 		return
 	}
 	fail := func(format string, args ...any) {
@@ -446,11 +437,8 @@ func (y *doc) arrivals(a *ArrivalProcess, v *reader.Node, dir string) {
 		fail("say which process: poisson, poisson-intervals, fixed, batch, closed or trace")
 		return
 	}
-	for _, name := range takes {
-		delete(given, name)
-	}
 	for _, name := range []string{"rate", "utilisation", "interval", "times", "column", "population", "exact"} {
-		if l, ok := given[name]; ok {
+		if l, ok := has[name]; ok && !slices.Contains(takes, name) {
 			line = l
 			fail("%s is not for process %s", name, a.Process)
 			return
@@ -476,7 +464,7 @@ func (y *doc) arrivals(a *ArrivalProcess, v *reader.Node, dir string) {
 		fail("trace needs times: a file with a time a line")
 	case a.Process == "trace":
 		var err error
-		if a.Times, err = readTimes(below(dir, times), column); err != nil {
+		if a.Times, err = readTimes(y.below(times), column); err != nil {
 			fail("times %v", err)
 		}
 	}
@@ -503,11 +491,10 @@ func (y *doc) rate(perHour *float64, v *reader.Node) {
 
 func (y *doc) releases(s *Stream, v *reader.Node) {
 	r := &ReleaseRule{Probability: 1}
-	if !y.keyed(v, "releases", []yamlKey{
-		{"probability", y.number(&r.Probability, "probability", func(x float64) bool { return x >= 0 && x <= 1 },
-			"from 0 to 1")},
+	if y.keyed(v, "releases", []yamlKey{
+		{"probability", y.within(&r.Probability, "probability", 0, 1, "from 0 to 1")},
 		{"after", y.durations(&r.After, "after")},
-	}) {
+	}) == nil {
 		return
 	}
 	if r.After[1] == 0 && !y.Faults.HasErrors() {
@@ -518,20 +505,17 @@ func (y *doc) releases(s *Stream, v *reader.Node) {
 }
 
 func (y *doc) deadlines(s *Stream, v *reader.Node) {
-	d, given := &DeadlineRule{}, 0
-	one := func(name string, read func(*reader.Node)) yamlKey {
-		return yamlKey{name, func(v *reader.Node) { given++; read(v) }}
-	}
-	if !y.keyed(v, "deadlines", []yamlKey{
-		one("factor", y.factorRange(&d.Factor, "factor")),
-		one("after", y.durations(&d.After, "after")),
-		one("multiplier", y.factorRange(&d.Multiplier, "multiplier")),
-		one("normal", y.number(&d.Normal, "normal", func(x float64) bool { return x > 0 && x <= 1e6 },
-			"above 0 and up to 1000000")),
-	}) {
+	d := &DeadlineRule{}
+	has := y.keyed(v, "deadlines", []yamlKey{
+		{"factor", y.factorRange(&d.Factor, "factor")},
+		{"after", y.durations(&d.After, "after")},
+		{"multiplier", y.factorRange(&d.Multiplier, "multiplier")},
+		{"normal", y.positive(&d.Normal, "normal", 1e6, "above 0 and up to 1000000")},
+	})
+	if has == nil {
 		return
 	}
-	if given != 1 && !y.Faults.HasErrors() {
+	if len(has) != 1 && !y.Faults.HasErrors() {
 		y.Faults.Fail("bad-value", y.Line(v), "", "deadlines: say either factor, of the critical path, or after, a "+
 			"time, or multiplier, of the time a workflow "+
 			"takes alone, or normal, of the mean critical path")
@@ -638,6 +622,5 @@ func (y *doc) bool(to *bool, what string) func(*reader.Node) {
 
 // share reads a fraction, which is relative to the others.
 func (y *doc) share(to *float64) func(*reader.Node) {
-	return y.number(to, "fraction", func(x float64) bool { return x >= 0 && x <= 1e9 },
-		"from 0 to 1000000000")
+	return y.within(to, "fraction", 0, 1e9, "from 0 to 1000000000")
 }

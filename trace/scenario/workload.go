@@ -142,10 +142,10 @@ func (w *Workload) ForgetLines() {
 }
 
 func (y *doc) workload(w *Workload, root *reader.Node) {
-	listed, scaleSaid := 0, false
+	listed := 0
 	stream := &Stream{Files: true, Line: y.Line(root)}
-	given := map[string]int{} // lines of the keys that only a stream has
-	keys := []yamlKey{
+	ofStream := y.streamKeys(stream)
+	has := y.keyed(root, "the workload", append([]yamlKey{
 		{"name", y.string(&w.Name)},
 		{"workflows", func(v *reader.Node) {
 			y.Sequence(v, "workflows", func(v *reader.Node) { y.arrival(w, v, &listed) })
@@ -158,30 +158,26 @@ func (y *doc) workload(w *Workload, root *reader.Node) {
 		{"preempt", y.preempt(&w.Preempt)},
 		{"results", y.patterns(&w.Results)},
 		{"reuse", y.bool(&w.Reuse, "reuse")},
-		{"scale_times", func(v *reader.Node) { scaleSaid = true; y.bool(&w.ScaleTimes, "scale_times")(v) }},
-	}
-	for _, k := range y.streamKeys(stream, y.dir) {
-		keys = append(keys, yamlKey{k.name, func(v *reader.Node) { given[k.name] = y.Line(v); k.read(v) }})
-	}
-	if !y.keyed(root, "the workload", keys) {
+		{"scale_times", y.bool(&w.ScaleTimes, "scale_times")},
+	}, ofStream...))
+	if has == nil {
 		return
 	}
-	if line, mix := given["mix"]; mix {
+	if line, mix := has["mix"]; mix {
 		stream.Line = line
 		w.Stream = stream
 		y.checkStream(stream)
-		if !scaleSaid {
-			w.ScaleTimes = true
-		}
 	} else if !y.Faults.HasErrors() { // a mix may have been meant
-		for _, k := range y.streamKeys(stream, y.dir) {
-			if line, ok := given[k.name]; ok {
+		for _, k := range ofStream {
+			if line, ok := has[k.name]; ok {
 				y.Faults.Fail("no-mix", line, "", "%s is of a stream, whose workflows mix describes; there is no mix",
 					k.name)
 			}
 		}
 	}
-	w.ScaleTimes = w.ScaleTimes || w.archives && !scaleSaid
+	if _, said := has["scale_times"]; !said {
+		w.ScaleTimes = w.Stream != nil || w.archives
+	}
 	if y.Faults.HasErrors() {
 		return
 	}
@@ -209,7 +205,7 @@ func (y *doc) workload(w *Workload, root *reader.Node) {
 
 func (y *doc) arrival(w *Workload, v *reader.Node, listed *int) {
 	a, archive := Arrival{Line: y.Line(v), Copies: 1}, ""
-	if !y.keyed(v, "a workflow", []yamlKey{
+	if y.keyed(v, "a workflow", []yamlKey{
 		{"trace", y.string(&a.Trace)},
 		{"archive", func(v *reader.Node) { a.Archive = true; y.string(&archive)(v) }},
 		{"from", y.duration(&a.From, "from")},
@@ -228,7 +224,7 @@ func (y *doc) arrival(w *Workload, v *reader.Node, listed *int) {
 		{"data", y.data(&a.Data)},
 		{"copies", y.count(&a.Copies, "copies", 1, maxArrivals)},
 		{"costs", func(v *reader.Node) { a.Costs = y.costs(v) }},
-	}) {
+	}) == nil {
 		return
 	}
 	switch {
@@ -261,10 +257,7 @@ func (y *doc) arrival(w *Workload, v *reader.Node, listed *int) {
 		y.Stop()
 		return
 	}
-	a.Trace = below(y.dir, a.Trace)
-	if a.Inputs != "" {
-		a.Inputs = below(y.dir, a.Inputs)
-	}
+	a.Trace, a.Inputs = y.below(a.Trace), y.below(a.Inputs)
 	y.keep(arrivalKept+len(a.Trace)+len(a.Inputs), v)
 	w.archives = w.archives || a.Archive
 	w.Arrivals = append(w.Arrivals, a)
@@ -306,8 +299,11 @@ func (y *doc) class(to *string) func(*reader.Node) {
 	return y.word(to, "class", "deadline", "regular", "low")
 }
 
+// below is a path that counts from the directory of the file; none and standard input stay.
+func (y *doc) below(path string) string { return below(y.dir, path) }
+
 func below(dir, path string) string {
-	if filepath.IsAbs(path) || path == "-" {
+	if filepath.IsAbs(path) || path == "-" || path == "" {
 		return path
 	}
 	return filepath.Join(dir, path)
@@ -316,8 +312,7 @@ func below(dir, path string) string {
 // costs reads a cost matrix, in place or from the CSV file that is named.
 func (y *doc) costs(v *reader.Node) *Costs {
 	if !y.IsMapping(v) {
-		path := below(y.dir, y.Text(v))
-		c, err := readCosts(path)
+		c, err := readCosts(y.below(y.Text(v)))
 		if err != nil {
 			y.Faults.Fail("costs", y.Line(v), "", "costs %v", err)
 		}
