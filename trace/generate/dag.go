@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"time"
 
 	"gantry/trace"
@@ -18,7 +17,6 @@ type dag struct {
 	tick  time.Duration // resolution of runtimes
 	tasks []trace.Task
 	files []trace.File
-	text  []byte     // name of the next file
 	edges [][2]int32 // from parent to child, which may be a task that is made later
 	in    [][2]int32 // task and file
 }
@@ -128,43 +126,12 @@ func (g *dag) rounded(seconds float64) time.Duration {
 	return time.Duration(math.Round(seconds*float64(time.Second)/float64(g.tick))) * g.tick
 }
 
-// The name of a file is written piece by piece, then file adds it.
-func (g *dag) n(s string) *dag {
-	if !g.bare {
-		g.text = append(g.text, s...)
-	}
-	return g
-}
-
-func (g *dag) int(i int64) *dag {
-	if !g.bare {
-		g.text = strconv.AppendInt(g.text, i, 10)
-	}
-	return g
-}
-
-func (g *dag) id(task int32) *dag {
-	if !g.bare {
-		g.text = fmt.Appendf(g.text, "ID%05d", task)
-	}
-	return g
-}
-
-// digits writes five digits.
-func (g *dag) digits(i int64) *dag {
-	if !g.bare {
-		g.text = fmt.Appendf(g.text, "%05d", i)
-	}
-	return g
-}
-
-// file adds a file of the name written so far; without files it is -1, which reads, writes and link pass over.
-func (g *dag) file(size int64) int32 {
+// file adds a file; without files it is -1, which reads, writes and link pass over.
+func (g *dag) file(size int64, name string, args ...any) int32 {
 	if g.bare {
 		return -1
 	}
-	g.files = append(g.files, trace.File{Name: string(g.text), Size: size, Sized: true, Producer: -1})
-	g.text = g.text[:0]
+	g.files = append(g.files, trace.File{Name: fmt.Sprintf(name, args...), Size: size, Sized: true, Producer: -1})
 	return int32(len(g.files) - 1)
 }
 

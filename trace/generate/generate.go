@@ -159,16 +159,16 @@ func montage(g *dag, n int, _ Parameters) {
 	diffs := rest - 2*images
 	degree := math.Sqrt(float64(images) / 50)
 	p, d := float64(images), float64(diffs)
-	region := g.n("region.hdr").file(304)
+	region := g.file(304, "region.hdr")
 	project := make([]int32, images)
 	projected, area := make([]int32, images), make([]int32, images)
 	sizes := make([]int64, images)
 	for i := range project {
 		t := g.task("mProjectPP", g.normal(13.59, 0.06))
 		sizes[i] = g.bytes(4162432, 113770496)
-		project[i], projected[i] = t, g.n("p2mass-atlas-").id(t).n("s-j").id(t).n(".fits").file(sizes[i])
-		area[i] = g.n("p2mass-atlas-").id(t).n("s-j").id(t).n("_area.fits").file(sizes[i])
-		g.reads(t, region, g.n("2mass-atlas-").id(t).n("s-j").id(t).n(".fits").file(4222080))
+		project[i], projected[i] = t, g.file(sizes[i], "p2mass-atlas-ID%05ds-jID%05d.fits", t, t)
+		area[i] = g.file(sizes[i], "p2mass-atlas-ID%05ds-jID%05d_area.fits", t, t)
+		g.reads(t, region, g.file(4222080, "2mass-atlas-ID%05ds-jID%05d.fits", t, t))
 		g.writes(t, projected[i], area[i])
 	}
 	// Every set of pairs is equally likely; they come row by row.
@@ -187,41 +187,41 @@ func montage(g *dag, n int, _ Parameters) {
 		for _, i := range [2]uint64{ij >> 32, ij & math.MaxUint32} {
 			g.link(project[i], t, projected[i], area[i])
 		}
-		fits = append(fits, g.n("fit").id(t).n(".txt").file(g.bytes(273.74, 98.96)),
-			g.n("diff").id(t).n(".txt").file(g.bytes(284097.20, 21782993947.28)))
+		fits = append(fits, g.file(g.bytes(273.74, 98.96), "fitID%05d.txt", t),
+			g.file(g.bytes(284097.20, 21782993947.28), "diffID%05d.txt", t))
 	}
 	g.task("mConcatFit", 0.08*d)
-	g.reads(concat, g.n("fits_list.tbl").file(int64(27.2617*d)))
+	g.reads(concat, g.file(int64(27.2617*d), "fits_list.tbl"))
 	for i := range diffs {
 		g.link(int32(images+i), concat, fits[2*i], fits[2*i+1])
 	}
 	model := g.task("mBgModel", g.normal(0.13, 0.01)*d)
-	g.link(concat, model, g.n("fits.tbl").file(int64(209.953*d)))
-	g.reads(model, g.n("pimages.tbl").file(int64(167.556*p)))
-	corrections := g.n("corrections.tbl").file(int64(53.1778 * p))
+	g.link(concat, model, g.file(int64(209.953*d), "fits.tbl"))
+	g.reads(model, g.file(int64(167.556*p), "pimages.tbl"))
+	corrections := g.file(int64(53.1778*p), "corrections.tbl")
 	first := int32(len(g.tasks))
 	table := first + int32(images)
 	for i := range project {
 		t := g.task("mBackground", g.normal(10.74, 0.03))
 		g.link(project[i], t, projected[i], area[i])
 		g.link(model, t, corrections)
-		g.link(t, table, g.n("c2mass-atlas-").id(project[i]).n("s-j").id(project[i]).n(".fits").file(sizes[i]),
-			g.n("c2mass-atlas-").id(project[i]).n("s-j").id(project[i]).n("_area.fits").file(sizes[i]))
+		g.link(t, table, g.file(sizes[i], "c2mass-atlas-ID%05ds-jID%05d.fits", project[i], project[i]),
+			g.file(sizes[i], "c2mass-atlas-ID%05ds-jID%05d_area.fits", project[i], project[i]))
 	}
 	g.task("mImgTbl", g.normal(0.37, 0.01)*p)
-	g.reads(table, g.n("cimages.tbl").file(int64(167.556*p)))
+	g.reads(table, g.file(int64(167.556*p), "cimages.tbl"))
 	add := g.task("mAdd", g.normal(30.11, 0.05)*degree*degree)
 	g.reads(add, region)
-	g.link(table, add, g.n("newcimages.tbl").file(int64(g.normal(352.24, 2309.84)*p)))
+	g.link(table, add, g.file(int64(g.normal(352.24, 2309.84)*p), "newcimages.tbl"))
 	mosaic := g.about(173465280*degree, 0.1)
 	shrink := g.task("mShrink", 12.21*degree)
-	g.link(add, shrink, g.n("mosaic_").id(add).n("_").id(add).n(".fits").file(mosaic),
-		g.n("mosaic_").id(add).n("_").id(add).n("_area.fits").file(mosaic))
+	g.link(add, shrink, g.file(mosaic, "mosaic_ID%05d_ID%05d.fits", add, add),
+		g.file(mosaic, "mosaic_ID%05d_ID%05d_area.fits", add, add))
 	shrunken := int64(float64(mosaic) / 24.99)
 	picture := g.about(float64(shrunken)/4, 0.25)
 	jpeg := g.task("mJPEG", float64(picture)/g.normal(549291, 3933630100.67))
-	g.link(shrink, jpeg, g.n("shrunken_").id(shrink).n("_").id(shrink).n(".fits").file(shrunken))
-	g.writes(jpeg, g.n("shrunken_").id(shrink).n("_").id(shrink).n(".jpg").file(picture))
+	g.link(shrink, jpeg, g.file(shrunken, "shrunken_ID%05d_ID%05d.fits", shrink, shrink))
+	g.writes(jpeg, g.file(picture, "shrunken_ID%05d_ID%05d.jpg", shrink, shrink))
 }
 
 // cyberShake: strain Green tensors of ruptures are extracted; each gives the seismograms, and their peaks, of several
@@ -249,8 +249,8 @@ func cyberShake(g *dag, n int, _ Parameters) {
 	peaksZip, seisZip := g.about(float64(synths)*216/6, 0.25), g.about(float64(synths)*24000/6, 0.25)
 	zipPSA, zipSeis := in(5, g.task("ZipPSA", float64(peaksZip)/2782)),
 		in(3, g.task("ZipSeis", float64(seisZip)/228180.52))
-	g.writes(zipPSA, g.n("Cybershake_PSA.zip").file(peaksZip))
-	g.writes(zipSeis, g.n("Cybershake_Seismograms.zip").file(seisZip))
+	g.writes(zipPSA, g.file(peaksZip, "Cybershake_PSA.zip"))
+	g.writes(zipSeis, g.file(seisZip, "Cybershake_Seismograms.zip"))
 	rupture, variation := int64(0), int64(0)
 	taken := map[[2]int64]bool{}
 	for _, k := range per {
@@ -259,11 +259,11 @@ func cyberShake(g *dag, n int, _ Parameters) {
 		} else {
 			variation++
 		}
-		site := func(before string) *dag { return g.n(before).n("FFI_").int(rupture).n("_").int(variation) }
+		site := fmt.Sprintf("FFI_%d_%d", rupture, variation)
 		extract := in(1, g.task("ExtractSGT", g.normal(137.45, 42681.27)))
 		sgt, sub := g.bytes(19958666972, 93654683371233792), g.bytes(231720131.58, 27081652820787388)
-		g.reads(extract, site("").n("_fx.sgt").file(sgt), site("").n("_fy.sgt").file(sgt))
-		subX, subY := site("").n("_subfx.sgt").file(sub), site("").n("_subfy.sgt").file(sub)
+		g.reads(extract, g.file(sgt, "%s_fx.sgt", site), g.file(sgt, "%s_fy.sgt", site))
+		subX, subY := g.file(sub, "%s_subfx.sgt", site), g.file(sub, "%s_subfy.sgt", site)
 		clear(taken)
 		for i := range k {
 			synth := in(2, g.task("SeismogramSynthesis", g.normal(43.40, 984.36)))
@@ -273,17 +273,17 @@ func cyberShake(g *dag, n int, _ Parameters) {
 				at = [2]int64{g.Int64N(10_000), g.Int64N(10_000)}
 			}
 			taken[at] = true
-			change := site("").n("_txt.variation-s").digits(at[0]).n("-h").digits(at[1]).file(g.bytes(3708598.53,
-				10160641539133.56))
+			change := g.file(g.bytes(3708598.53, 10160641539133.56), "%s_txt.variation-s%05d-h%05d", site, at[0],
+				at[1])
 			g.reads(synth, change)
 			if i == k-1 {
 				g.reads(extract, change)
 			}
-			gram := site("Seismogram_").n("_").id(synth).n(".grm").file(24000)
+			gram := g.file(24000, "Seismogram_%s_ID%05d.grm", site, synth)
 			peak := in(4, g.task("PeakValCalcOkaya", g.normal(1.09, 3.71)))
 			g.link(synth, peak, gram)
 			g.link(synth, zipSeis, gram)
-			g.link(peak, zipPSA, site("PeakVals_").n("_").id(synth).n(".bsa").file(216))
+			g.link(peak, zipPSA, g.file(216, "PeakVals_%s_ID%05d.bsa", site, synth))
 		}
 	}
 }
@@ -315,9 +315,8 @@ func lanes(n int) (lanes, splits int) {
 // genome; the maps are merged by lane and then all, indexed and piled up.
 func epigenomics(g *dag, n int, _ Parameters) {
 	count, splits := lanes(n)
-	const expt = "chr21"
 	ref := g.about(4<<30, 0.25)
-	reference := g.n(expt).n(".BS.bfa").file(ref)
+	reference := g.file(ref, "chr21.BS.bfa")
 	total := count * splits
 	seconds := func(bytes int64, rate, variance float64) float64 { return float64(bytes) / g.normal(rate, variance) }
 
@@ -325,10 +324,10 @@ func epigenomics(g *dag, n int, _ Parameters) {
 	for l := range count {
 		whole := g.bytes(351024865.91, 21874201834298820)
 		t := g.task("fastqSplit_chr21", seconds(whole, 7663927.38, 5641093085489.23))
-		g.reads(t, g.n(expt).int(int64(l)).n(".sfq").file(whole))
+		g.reads(t, g.file(whole, "chr21%d.sfq", l))
 		for i, s := range g.split(splits, whole, 0.1) {
 			at := l*splits + i
-			size[at], pieces[at] = s, g.n(expt).n(".").int(int64(l)).n(".").int(int64(i)).n(".sfq").file(s)
+			size[at], pieces[at] = s, g.file(s, "chr21.%d.%d.sfq", l, i)
 		}
 	}
 	// stage adds one task per piece behind the task that made the piece, and returns the first.
@@ -342,14 +341,14 @@ func epigenomics(g *dag, n int, _ Parameters) {
 	after := func(first int32) func(int) int32 { return func(i int) int32 { return first + int32(i) } }
 	piece := func(i int, suffix string, bytes int64) {
 		size[i], pieces[i] = bytes,
-			g.n(expt).n(".").int(int64(i/splits)).n(".").int(int64(i%splits)).n(suffix).file(bytes)
+			g.file(bytes, "chr21.%d.%d%s", i/splits, i%splits, suffix)
 	}
 	filter := stage("filterContams_chr21", func(i int) int32 { return int32(i / splits) }, 8474776.63,
 		25021537629225.05)
 	for i := range total {
 		ab := g.split(2, max(2, size[i]), 0.1)
 		g.writes(filter+int32(i),
-			g.n(expt).n(".").int(int64(i/splits)).n(".").int(int64(i%splits)).n(".contam.sfq").file(ab[1]))
+			g.file(ab[1], "chr21.%d.%d.contam.sfq", i/splits, i%splits))
 		piece(i, ".nocontam.sfq", ab[0])
 	}
 	sanger := stage("sol2sanger_chr21", after(filter), 15073990.10, 12645616180851.43)
@@ -369,8 +368,8 @@ func epigenomics(g *dag, n int, _ Parameters) {
 	}
 	final := func(merge int32, sum int64) int64 {
 		bytes := int64(float64(sum) / 1.06)
-		g.writes(merge, g.n(expt).n(".nocontam.map.zr").file(g.about(0.05*float64(bytes), 0.25)),
-			g.n(expt).n(".nocontam.map.vm").file(g.about(0.005*float64(bytes), 0.25)))
+		g.writes(merge, g.file(g.about(0.05*float64(bytes), 0.25), "chr21.nocontam.map.zr"),
+			g.file(g.about(0.005*float64(bytes), 0.25), "chr21.nocontam.map.vm"))
 		return bytes
 	}
 	var merge int32
@@ -391,7 +390,7 @@ func epigenomics(g *dag, n int, _ Parameters) {
 		}
 		bytes := int64(float64(sum) / 1.06)
 		all += bytes
-		parts[l] = g.n(expt).n("_").int(int64(l)).n(".nocontam.map").file(bytes)
+		parts[l] = g.file(bytes, "chr21_%d.nocontam.map", l)
 	}
 	if count > 1 {
 		lane := merge - int32(count) + 1
@@ -403,11 +402,11 @@ func epigenomics(g *dag, n int, _ Parameters) {
 	}
 	chromosome := int64(float64(merged) / g.normal(64.25, 645.17))
 	index := g.task("maqindex_chr21", seconds(chromosome, 17679204.35, 22320561695167.98))
-	g.link(merge, index, g.n(expt).n(".nocontam.map").file(merged))
+	g.link(merge, index, g.file(merged, "chr21.nocontam.map"))
 	pileup := g.task("pileup_chr21", seconds(ref, 881356.45, 8956444331.45))
-	g.link(index, pileup, g.n(expt).n(".nocontam.chr.map").file(chromosome))
-	g.reads(pileup, g.n(expt).n(".BSnull.bfa").file(ref))
-	g.writes(pileup, g.n(expt).n(".nocontam.chr.pileup").file(int64(float64(chromosome)*g.Float64()*10)))
+	g.link(index, pileup, g.file(chromosome, "chr21.nocontam.chr.map"))
+	g.reads(pileup, g.file(ref, "chr21.BSnull.bfa"))
+	g.writes(pileup, g.file(int64(float64(chromosome)*g.Float64()*10), "chr21.nocontam.chr.pileup"))
 }
 
 // inspiral: for stretches of the detectors' data, banks of templates are matched; coincidences give smaller banks,
@@ -444,12 +443,11 @@ func inspiral(g *dag, n int, _ Parameters) {
 	}
 
 	frame := func(detector string, key int64, i int32) int32 {
-		return g.n("H-").n(detector).n("_RDS_L4-").int(key + int64(i)).n("-1024.gwf").file(g.bytes(15595958.08,
-			334629862.67))
+		return g.file(g.bytes(15595958.08, 334629862.67), "H-%s_RDS_L4-%d-1024.gwf", detector, key+int64(i))
 	}
-	shared := [3]int32{g.n("H-CAL_FAC_DARM_ERR_H1_S5_U_060-816431677-271513184.gwf").file(8415922),
-		g.n("H-CAL_REF_DARM_ERR_H1_S5_V1-791418971-8.gwf").file(902334),
-		g.n("HL-INJECTIONS_100-877182655-7357981.xml").file(2421423)}
+	shared := [3]int32{g.file(8415922, "H-CAL_FAC_DARM_ERR_H1_S5_U_060-816431677-271513184.gwf"),
+		g.file(902334, "H-CAL_REF_DARM_ERR_H1_S5_V1-791418971-8.gwf"),
+		g.file(2421423, "HL-INJECTIONS_100-877182655-7357981.xml")}
 	frames := make([]int32, 2*lower)
 	match := func(i int32) int32 { // an Inspiral of stretch i
 		t := g.task("Inspiral", g.normal(460.21, 297397.45))
@@ -468,12 +466,11 @@ func inspiral(g *dag, n int, _ Parameters) {
 		t := g.task("TmpltBank", g.normal(18.14, 0.18))
 		g.reads(t, frames[2*i], frames[2*i+1], shared[0], shared[1])
 	}
-	number := func(before string, key int64, i int32) *dag { return g.n(before).int(key + int64(i)).n("-2048.xml") }
 	found := make([]int32, b)
 	for i := range a {
-		bank := number("H1-TMPLTBANK-", 786551430, i).file(g.bytes(986917.26, 359037821.49))
+		bank := g.file(g.bytes(986917.26, 359037821.49), "H1-TMPLTBANK-%d-2048.xml", 786551430+i)
 		g.link(i, match(i), bank)
-		found[i] = number("H1-INSPIRAL-", 786551430, i).file(g.bytes(312935.68, 335782981511.87))
+		found[i] = g.file(g.bytes(312935.68, 335782981511.87), "H1-INSPIRAL-%d-2048.xml", 786551430+i)
 	}
 	coincide := func(before string, list int64, first int32) (thinca int32, files []int32) {
 		thinca = int32(len(g.tasks))
@@ -482,7 +479,7 @@ func inspiral(g *dag, n int, _ Parameters) {
 			for i := from; i < to; i++ {
 				g.link(first+i, t, found[i])
 			}
-			files = append(files, number(before, 600000000, int32(group)).file(g.bytes(33820.71, 1888180029.78)))
+			files = append(files, g.file(g.bytes(33820.71, 1888180029.78), "%s%d-2048.xml", before, 600000000+group))
 		})
 		return thinca, files
 	}
@@ -497,9 +494,9 @@ func inspiral(g *dag, n int, _ Parameters) {
 		}
 	})
 	for i := range b {
-		triggers := number("H1-TRIGBANK_H1-", 752964562, i).file(g.bytes(12779.67, 137597136.79))
+		triggers := g.file(g.bytes(12779.67, 137597136.79), "H1-TRIGBANK_H1-%d-2048.xml", 752964562+i)
 		g.link(bank+i, match(i), triggers)
-		found[i] = number("H1-INSPIRAL_H1-", 752964562, i).file(g.bytes(312935.68, 335782981511.87))
+		found[i] = g.file(g.bytes(312935.68, 335782981511.87), "H1-INSPIRAL_H1-%d-2048.xml", 752964562+i)
 	}
 	last, results := coincide("H1-THINCA_H1-", lower, bank+b)
 	for i, f := range results {

@@ -79,8 +79,8 @@ func hadoopJob(g *dag, n int, p Parameters) {
 	}
 	reduce := task(a.name+"-reduce", a.reduces, 2)
 	for i := range int32(maps) {
-		g.reads(i, g.n("split-").int(int64(i)).file(int64(a.split)))
-		g.link(i, reduce, g.n("part-").int(int64(i)).file(int64(a.split*a.Kept)))
+		g.reads(i, g.file(int64(a.split), "split-%d", i))
+		g.link(i, reduce, g.file(int64(a.split*a.Kept), "part-%d", i))
 	}
-	g.writes(reduce, g.n("result").file(int64(float64(maps)*a.split*a.Kept*a.result)))
+	g.writes(reduce, g.file(int64(float64(maps)*a.split*a.Kept*a.result), "result"))
 }

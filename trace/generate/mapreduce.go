@@ -37,14 +37,14 @@ func mapReduce(g *dag, n int, p Parameters) {
 	for r := range reduces {
 		t := g.task("reduce", 3*total/float64(reduces)+float64(g.between(1, 11)))
 		g.tasks[t].Phase = 2
-		result := g.n("result-").int(int64(r)).file(g.about(10e6, 0.5))
+		result := g.file(g.about(10e6, 0.5), "result-%d", r)
 		for i := range int32(n) {
-			g.link(i, t, g.n("part-").int(int64(i)).n("-").int(int64(r)).file(1e6))
+			g.link(i, t, g.file(1e6, "part-%d-%d", i, r))
 		}
 		g.writes(t, result)
 	}
 	for i := range int32(n) {
-		g.reads(i, g.n("split-").int(int64(i)).file(64e6))
+		g.reads(i, g.file(64e6, "split-%d", i))
 	}
 	if !m.Slots {
 		return

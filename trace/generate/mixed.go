@@ -84,7 +84,7 @@ func mixed(g *dag, n int, p Parameters) {
 	for i, e := range edges {
 		f := int32(-1)
 		if size := int64(math.Round(2 * mean * work.Float64())); size > 0 {
-			f = g.n("data-").int(int64(i)).file(size)
+			f = g.file(size, "data-%d", i)
 		}
 		g.link(e[0], e[1], f)
 	}

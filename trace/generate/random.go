@@ -15,12 +15,13 @@ type Daggen struct {
 	Regular float64 // 0 to 1: levels differ in size by up to the share 1-Regular
 	Jump    int     // how many levels back a parent may be, at least 1
 	CCR     int     // 1: work a·d², 2: a·d²·log d, 3: d³ (d²: data, a: 64 to 512); 0: one of them for each task
-	MinData int     // side of the matrix that a task works on, in elements of 8 bytes; drawn in steps of 1024
-	MaxData int
 }
 
 // DefaultDaggen are daggen's defaults.
-var DefaultDaggen = Daggen{Fat: 0.5, Density: 0.5, Regular: 0.9, Jump: 1, MinData: 2048, MaxData: 11264}
+var DefaultDaggen = Daggen{Fat: 0.5, Density: 0.5, Regular: 0.9, Jump: 1}
+
+// Bounds of the side of the matrix that a task works on, in elements of 8 bytes; it is drawn in steps of 1024.
+const leastData, mostData = 2048, 11264
 
 // mostEdges bounds the memory of a random workflow to some gigabytes.
 const mostEdges = 50_000_000
@@ -57,7 +58,7 @@ func random(g *dag, n int, p Parameters) {
 	bytes := make([]int64, n)
 	classes := [...]string{"scan", "sort", "multiply"}
 	for i := range n {
-		side := math.Max(1024, math.Floor((float64(d.MinData)+work.Float64()*float64(d.MaxData-d.MinData))/1024)*1024)
+		side := math.Floor((leastData+work.Float64()*(mostData-leastData))/1024) * 1024
 		f := 64 + work.Float64()*(512-64)
 		class := d.CCR
 		if mixed := 1 + work.IntN(3); class == 0 {
@@ -98,7 +99,7 @@ func random(g *dag, n int, p Parameters) {
 			}
 			for _, p := range parents {
 				if data[p] < 0 && !g.bare {
-					data[p] = g.n("data").id(p).n(".bin").file(bytes[p])
+					data[p] = g.file(bytes[p], "dataID%05d.bin", p)
 				}
 				g.link(p, t, data[p])
 			}

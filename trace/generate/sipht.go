@@ -32,7 +32,7 @@ type siphtFiles struct {
 func (s *siphtFiles) given(name string, size int64) int32 {
 	f, ok := s.outside[name]
 	if !ok {
-		f = s.n(name).file(size)
+		f = s.file(size, "%s", name)
 		s.outside[name] = f
 	}
 	return f
@@ -40,24 +40,23 @@ func (s *siphtFiles) given(name string, size int64) int32 {
 
 // made is a file of this part whose size is drawn.
 func (s *siphtFiles) made(name string, mean, variance float64) int32 {
-	return s.n(s.prefix).n(name).file(s.bytes(mean, variance))
+	return s.file(s.bytes(mean, variance), "%s%s", s.prefix, name)
 }
 
 // ofCode is made, its name about the genome.
 func (s *siphtFiles) ofCode(before, after string, mean, variance float64) int32 {
-	return s.n(s.prefix).n(before).n(s.code).n(after).file(s.bytes(mean, variance))
+	return s.file(s.bytes(mean, variance), "%s%s%s%s", s.prefix, before, s.code, after)
 }
 
 // readsPartners gives a task the files of some 890 related genomes.
 func (s *siphtFiles) readsPartners(task int32) {
 	if len(s.partners) == 0 {
-		s.partners = append(make([]int32, 0, 937), s.n(s.code).n("_IGR_partners.txt").file(s.bytes(288565.20,
-			107942475771.75)))
+		s.partners = append(make([]int32, 0, 937), s.file(s.bytes(288565.20, 107942475771.75),
+			"%s_IGR_partners.txt", s.code))
 	}
 	count := int(842.4 + s.Float64()*(936-842.4))
 	for i := len(s.partners) - 1; i < count; i++ {
-		s.partners = append(s.partners, s.n("NC_").int(int64(i)).n("_IGR_partners.txt").file(s.bytes(288565.20,
-			107942475771.75)))
+		s.partners = append(s.partners, s.file(s.bytes(288565.20, 107942475771.75), "NC_%d_IGR_partners.txt", i))
 	}
 	s.reads(task, s.partners[:count+1]...)
 }
@@ -76,9 +75,9 @@ func (s *siphtFiles) part(patsers int) {
 		s.reads(t, patserIn, fna, alphabet, matrix)
 		size := s.bytes(91780.15, 61994599624.9)
 		sum += size
-		s.link(t, concat, s.n(s.code).n("_PatserOut").id(t).n(".txt").file(size))
+		s.link(t, concat, s.file(size, "%s_PatserOutID%05d.txt", s.code, t))
 	}
-	concatenated := s.n(s.prefix).n(s.code).n("_PatserOut.txt").file(sum)
+	concatenated := s.file(sum, "%s%s_PatserOut.txt", s.prefix, s.code)
 
 	findterm := s.task("Findterm", s.normal(1349.47, 635206.26))
 	s.reads(findterm, fna, s.given("RNAfold", 591942))
@@ -135,7 +134,7 @@ func (s *siphtFiles) part(patsers int) {
 	s.link(srna, annotate, found, said)
 	s.link(parse, synteny, s.ofCode("", "_parsed.ffn", 802506.75, 18062265579.69))
 	s.link(concat, annotate, concatenated)
-	s.link(candidate, annotate, s.n(s.prefix).n("BLAST_").n(s.code).file(s.blast), s.made("blast_candidate.out", 2965.5,
+	s.link(candidate, annotate, s.file(s.blast, "%sBLAST_%s", s.prefix, s.code), s.made("blast_candidate.out", 2965.5,
 		24644.25), s.made("blast_candidate.err", 544.75, 0.19))
 	s.link(qrna, annotate, s.ofCode("", "_QRNA.txt.all.CUTOFF0.ID[100:0].GC[100:0].gff", 175489.75, 90766297.69))
 	s.writes(qrna, s.made("qrna.err", 610, 0), s.made("qrna.out", 4809.62, 9530118.98), s.ofCode("", "_QRNA.txt",
