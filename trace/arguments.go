@@ -117,8 +117,17 @@ func FixedArguments(text string, env []string, other ...string) (words []string,
 	if err != nil {
 		return nil, false, err
 	}
-	fixed = true
 	values := expand.ListEnviron(env...)
+	if slices.ContainsFunc(parsed, func(w *syntax.Word) bool { return !fixedWord(w, values) }) {
+		return nil, false, nil
+	}
+	words, err = expanded(&expand.Config{Env: values}, parsed)
+	return words, true, err
+}
+
+// fixedWord reports whether a word is the same in every directory and environment that has these variables.
+func fixedWord(w *syntax.Word, values expand.Environ) bool {
+	fixed := true
 	var look func(n syntax.Node) bool
 	look = func(n syntax.Node) bool {
 		switch n := n.(type) {
@@ -126,7 +135,7 @@ func FixedArguments(text string, env []string, other ...string) (words []string,
 			v := values.Get(n.Param.Value)
 			fixed = fixed && v.IsSet() && n.Slice == nil && n.Index == nil && n.Param.Value != "PWD" &&
 				!strings.ContainsAny(v.String(), "*?[")
-		case *syntax.ArithmExp:
+		case *syntax.ArithmExp, *syntax.CmdSubst, *syntax.ProcSubst, *syntax.ExtGlob:
 			fixed = false
 		case *syntax.SglQuoted:
 			return false
@@ -142,16 +151,9 @@ func FixedArguments(text string, env []string, other ...string) (words []string,
 		}
 		return fixed
 	}
-	for _, w := range parsed {
-		syntax.Walk(w, look)
-		split := *w
-		fixed = fixed && !syntax.SplitBraces(&split)
-	}
-	if !fixed {
-		return nil, false, nil
-	}
-	words, err = expanded(&expand.Config{Env: values}, parsed)
-	return words, true, err
+	syntax.Walk(w, look)
+	split := *w
+	return fixed && !syntax.SplitBraces(&split)
 }
 
 // ExpandArguments returns the words of a text of arguments as bash does in an environment and a directory. The

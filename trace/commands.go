@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 
 	"gantry/trace/reader"
@@ -368,43 +369,9 @@ func plainOutput(op syntax.RedirOperator) bool {
 
 // staticWord is a word that the shell takes as it is; false where it does more with it.
 func staticWord(w *syntax.Word) (string, bool) {
-	if w == nil {
+	if w == nil || !fixedWord(w, expand.ListEnviron()) {
 		return "", false
 	}
-	var b strings.Builder
-	lit := func(x *syntax.Lit, double bool) bool {
-		for i := 0; i < len(x.Value); i++ {
-			c := x.Value[i]
-			if c == '\\' && i+1 < len(x.Value) && (!double || strings.IndexByte("\\\"$`", x.Value[i+1]) >= 0) {
-				i++
-				c = x.Value[i]
-			} else if !double && strings.IndexByte("*?[~{", c) >= 0 {
-				return false
-			}
-			b.WriteByte(c)
-		}
-		return true
-	}
-	for _, part := range w.Parts {
-		switch x := part.(type) {
-		case *syntax.Lit:
-			if !lit(x, false) {
-				return "", false
-			}
-		case *syntax.SglQuoted:
-			if x.Dollar {
-				return "", false
-			}
-			b.WriteString(x.Value)
-		case *syntax.DblQuoted:
-			for _, inner := range x.Parts {
-				if l, ok := inner.(*syntax.Lit); !ok || !lit(l, true) {
-					return "", false
-				}
-			}
-		default:
-			return "", false
-		}
-	}
-	return b.String(), b.Len() > 0
+	text, err := expand.Literal(nil, w)
+	return text, err == nil && text != ""
 }
