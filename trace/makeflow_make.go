@@ -580,52 +580,50 @@ func otherwiseToAShell(text string) bool {
 	}
 }
 
-// fileToken is a piece of a list of files.
-type fileToken struct {
-	kind byte // 'f' a piece of a name, ' ', ':', '>' for ->
-	text string
-}
+// A list of files is read as a text in which control characters stand between names, for a colon, and for ->.
+const (
+	listBlank = "\x1f"
+	listColon = "\x1d"
+	listArrow = "\x1e"
+)
 
-func (l *lexer) fileList(tokens []fileToken) []fileToken {
+// shownList writes such a list as people do.
+var shownList = strings.NewReplacer(listBlank+listColon+listBlank, ":", listBlank+listArrow+listBlank, "->",
+	listBlank, " ")
+
+func (l *lexer) fileList(out *strings.Builder) {
+	sign := func(length int, sign string) {
+		for range length {
+			l.next()
+		}
+		out.WriteString(sign)
+	}
 	for !l.ended() {
-		var out strings.Builder
+		before := out.Len()
 		switch c := l.peek(); {
 		case c == '\n' && l.depth == 0, c == '#' && l.depth == 0:
-			return tokens
-		case c == '\\' && strings.HasPrefix(l.text[l.at:], "\\\n"):
-			l.next()
-			l.next()
-			tokens = append(tokens, fileToken{kind: ' '})
-			continue
+			return
+		case strings.HasPrefix(l.text[l.at:], "\\\n"):
+			sign(2, listBlank)
 		case c == ' ' || c == '\t' || c == '\n':
-			l.next()
-			tokens = append(tokens, fileToken{kind: ' '})
-			continue
+			sign(1, listBlank)
 		case c == ':':
-			l.next()
-			tokens = append(tokens, fileToken{kind: ':'})
-			continue
+			sign(1, listBlank+listColon+listBlank)
 		case strings.HasPrefix(l.text[l.at:], "->"):
-			l.next()
-			l.next()
-			tokens = append(tokens, fileToken{kind: '>'})
-			continue
+			sign(2, listBlank+listArrow+listBlank)
 		case c == '$':
-			tokens = l.inner(l.substituted()).fileList(tokens)
-			continue
+			l.inner(l.substituted()).fileList(out)
 		case c == '\'':
-			l.single(&out, false)
+			l.single(out, false)
 		case c == '"':
-			l.double(&out, false)
+			l.double(out, false)
 		case c == '-' || c == '#' || c == '\\' && l.at+1 == len(l.text):
 			out.WriteByte(l.next())
 		default:
-			l.escaped(&out, fileNameEnds)
+			l.escaped(out, fileNameEnds)
 		}
-		l.grow(128 + out.Len()) // the token and the file made of it
-		tokens = append(tokens, fileToken{'f', out.String()})
+		l.grow(out.Len() - before)
 	}
-	return tokens
 }
 
 // tellDropped warns where a text changed for the shell, and shows it as it is now.
@@ -642,13 +640,10 @@ func (l *lexer) tellDropped(what, text string, line int) {
 func (l *lexer) ruleHere() {
 	r := flowRule{line: l.line, category: l.category}
 	l.dropped = false
-	tokens := l.fileList(nil)
+	var list strings.Builder
+	l.fileList(&list)
 	if l.dropped {
-		var list strings.Builder
-		for _, t := range tokens {
-			list.WriteString(cmp.Or(t.text, string(t.kind)))
-		}
-		l.tellDropped("the list of files", list.String(), r.line)
+		l.tellDropped("the list of files", shownList.Replace(list.String()), r.line)
 	}
 	if l.peek() == '#' {
 		l.comment()
@@ -656,7 +651,7 @@ func (l *lexer) ruleHere() {
 	if !l.ended() {
 		l.next()
 	}
-	l.files(&r, tokens)
+	l.files(&r, list.String())
 	l.rule = map[string]flowValue{}
 	defer func() { l.rule = nil }()
 	for {
@@ -686,42 +681,28 @@ func (l *lexer) ruleHere() {
 	}
 }
 
-// files makes files of the pieces: those before the colon are written, those behind it read.
-func (l *lexer) files(r *flowRule, tokens []fileToken) {
-	to := &r.outputs
-	outputs := max(0, slices.IndexFunc(tokens, func(t fileToken) bool { return t.kind == ':' }))
-	r.outputs, r.inputs = make([]flowFile, 0, outputs), make([]flowFile, 0, len(tokens)-outputs)
-	colon, as := false, false
-	for i := 0; i < len(tokens); {
-		switch tokens[i].kind {
-		case ':':
-			if as {
-				l.fail("syntax", r.line, "-> without a name behind it")
-			}
-			if colon {
-				l.fail("syntax", r.line, "a second colon in a list of files: write \\: in the name of a file")
-			}
-			colon, to = true, &r.inputs
-		case '>':
-			if len(*to) == 0 || as {
-				l.fail("syntax", r.line, "-> without a file before it")
-			}
+// files makes files of a list: those before the colon are written, those behind it read.
+func (l *lexer) files(r *flowRule, list string) {
+	to, as := &r.outputs, false
+	for word := range strings.SplitSeq(list, listBlank) {
+		switch {
+		case word == "":
+		case word == listColon && as:
+			l.fail("syntax", r.line, "-> without a name behind it")
+		case word == listColon && to == &r.inputs:
+			l.fail("syntax", r.line, "a second colon in a list of files: write \\: in the name of a file")
+		case word == listColon:
+			to = &r.inputs
+		case word == listArrow && (len(*to) == 0 || as):
+			l.fail("syntax", r.line, "-> without a file before it")
+		case word == listArrow:
 			as = true
-		case 'f':
-			name := ""
-			for ; i < len(tokens) && tokens[i].kind == 'f'; i++ {
-				name += tokens[i].text
-			}
-			switch {
-			case name == "":
-			case as:
-				(*to)[len(*to)-1].as, as = name, false
-			default:
-				*to = append(*to, flowFile{name: name})
-			}
-			continue
+		case as:
+			(*to)[len(*to)-1].as, as = word, false
+		default:
+			l.grow(128)
+			*to = append(*to, flowFile{name: word})
 		}
-		i++
 	}
 	if as {
 		l.fail("syntax", r.line, "-> without a name behind it")
