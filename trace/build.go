@@ -481,13 +481,36 @@ func (b *builder) sizes() {
 	}
 }
 
+// byChildren returns edges in the order of byChild. They come in any, and each child has few.
+func byChildren(edges []edge, tasks int) []edge {
+	ends := make([]int32, tasks+1)
+	for _, e := range edges {
+		ends[e.child+1]++
+	}
+	for i := range tasks {
+		ends[i+1] += ends[i]
+	}
+	out := make([]edge, len(edges))
+	for _, e := range edges {
+		out[ends[e.child]] = e
+		ends[e.child]++
+	}
+	from := int32(0)
+	for _, end := range ends[:tasks] {
+		slices.SortFunc(out[from:end], byChild)
+		from = end
+	}
+	return out
+}
+
 // link sorts the edges, drops self edges and duplicates, and fills Parents and Children.
 func (b *builder) link(edges []edge) {
-	slices.SortFunc(edges, byChild)
+	edges = byChildren(edges, len(b.wf.Tasks))
 	tasks, kept := b.wf.Tasks, edges[:0]
 	for i := range tasks {
 		tasks[i].Parents = nil
 	}
+	parents, from := make([]int32, 0, len(edges)), 0 // those of a task follow each other
 	for _, e := range edges {
 		child := &tasks[e.child]
 		if e.parent == e.child {
@@ -502,8 +525,11 @@ func (b *builder) link(edges []edge) {
 			}
 			continue
 		}
-		kept = append(kept, e)
-		child.Parents = append(child.Parents, e.parent)
+		if kept = append(kept, e); len(child.Parents) == 0 {
+			from = len(parents)
+		}
+		parents = append(parents, e.parent)
+		child.Parents = parents[from:len(parents):len(parents)]
 	}
 	b.edges = kept
 	_ = b.wf.Link() // edges are of tasks

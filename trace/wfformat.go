@@ -3,6 +3,7 @@ package trace
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"math/big"
 	"slices"
 	"strconv"
@@ -225,7 +226,9 @@ func wfKindOf(key string) wfKind {
 func (b *builder) readWfFormat() {
 	d := &wfDocument{b: b, j: reader.NewJSON(b.in.Reader), original: map[string]string{},
 		speeds: map[string]*big.Rat{}}
-	err := d.object(d.top)
+	system := func() error { return d.fields(wfTable{"name": d.to(&d.system)}) }
+	err := d.fields(wfTable{"name": d.to(&d.name), "schemaVersion": d.to(&d.version), "wms": system,
+		"runtimeSystem": system, "workflow": d.workflow})
 	if err == nil {
 		err = d.j.End()
 	}
@@ -255,86 +258,63 @@ func (d *wfDocument) tolerate(err error) error {
 // errStop ends the reading of a document whose fault was reported.
 var errStop = errors.New("stop")
 
-func (d *wfDocument) top(key string) error {
-	switch key {
-	case "name":
-		return d.text(&d.name)
-	case "schemaVersion":
-		return d.text(&d.version)
-	case "wms", "runtimeSystem":
-		return d.fields(map[string]func() error{"name": d.to(&d.system)})
-	case "workflow":
-		d.found = true
-		return d.object(d.workflow)
-	}
-	return d.j.Skip()
-}
+// wfTable has the readers of the keys of an object.
+type wfTable map[string]func() error
 
-func (d *wfDocument) workflow(key string) error {
-	switch key {
-	case "jobs", "tasks":
+func (d *wfDocument) workflow() error {
+	d.found = true
+	tasks := func() error {
 		d.b.line = d.j.Line()
 		return d.list(func() error { return d.task(&d.tasks) })
-	case "specification":
-		return d.object(func(key string) error {
-			switch key {
-			case "tasks":
-				d.b.line = d.j.Line()
-				return d.list(func() error { return d.task(&d.tasks) })
-			case "files":
-				return d.list(func() error {
-					f, err := d.file(nil)
-					d.files = append(grown(d.b.in, d.files), f)
-					return cmp.Or(err, d.keep(fileKept))
-				})
-			case "opaqueFileIds", "dataDependencies":
-				yes, err := d.j.Truth()
-				if key == "opaqueFileIds" {
-					d.b.wf.OpaqueNames = yes
-				} else {
-					d.b.noFileEdges = !yes
-				}
-				return d.tolerate(err)
-			case "originalFileIds":
-				return d.tolerate(d.j.Table(func(key string) error {
-					var name string
-					err := d.text(&name)
-					d.original[key] = name
-					return cmp.Or(err, d.keep(100+len(key)+len(name)))
-				}))
-			}
-			return d.j.Skip()
-		})
-	case "execution":
-		return d.object(func(key string) error {
-			if key == "tasks" {
-				return d.list(func() error { return d.task(&d.executed) })
-			}
-			return d.workflowFact(key)
-		})
 	}
-	return d.workflowFact(key)
-}
-
-// workflowFact reads a key of the whole workflow, up to 1.4 beside the tasks, then below execution.
-func (d *wfDocument) workflowFact(key string) error {
-	switch key {
-	case "machines":
-		return d.list(d.machine)
-	case "makespan", "makespanInSeconds":
-		return d.value(&d.makespan)
-	case "executedAt":
-		return d.text(&d.executedAt)
+	specification := wfTable{"tasks": tasks,
+		"files": func() error {
+			return d.list(func() error {
+				f, err := d.file(nil)
+				d.files = append(grown(d.b.in, d.files), f)
+				return cmp.Or(err, d.keep(fileKept))
+			})
+		},
+		"opaqueFileIds": func() (err error) {
+			d.b.wf.OpaqueNames, err = d.j.Truth()
+			return d.tolerate(err)
+		},
+		"dataDependencies": func() error {
+			yes, err := d.j.Truth()
+			d.b.noFileEdges = !yes
+			return d.tolerate(err)
+		},
+		"originalFileIds": func() error {
+			return d.tolerate(d.j.Table(func(key []byte) error {
+				id, name := string(key), ""
+				err := d.text(&name)
+				d.original[id] = name
+				return cmp.Or(err, d.keep(100+len(id)+len(name)))
+			}))
+		}}
+	// with is a table of facts of the whole workflow, up to 1.4 beside the tasks, then below execution, and more.
+	with := func(more wfTable) wfTable {
+		table := wfTable{"machines": func() error { return d.list(d.machine) }, "executedAt": d.to(&d.executedAt)}
+		for _, key := range []string{"makespan", "makespanInSeconds"} {
+			table[key] = func() error { return d.value(&d.makespan) }
+		}
+		maps.Copy(table, more)
+		return table
 	}
-	return d.j.Skip()
+	execution := with(wfTable{"tasks": func() error {
+		return d.list(func() error { return d.task(&d.executed) })
+	}})
+	return d.fields(with(wfTable{"jobs": tasks, "tasks": tasks,
+		"specification": func() error { return d.fields(specification) },
+		"execution":     func() error { return d.fields(execution) }}))
 }
 
 // machine keeps how fast a machine is, and else looks for a memory that can only be in KB: less than 1 GiB with four
 // cores or more.
 func (d *wfDocument) machine() error {
 	var memory, cores, name, speed string
-	cpu := map[string]func() error{"coreCount": d.to(&cores), "count": d.to(&cores), "relativeSpeed": d.to(&speed)}
-	err := d.fields(map[string]func() error{"memoryInBytes": d.to(&memory), "nodeName": d.to(&name),
+	cpu := wfTable{"coreCount": d.to(&cores), "count": d.to(&cores), "relativeSpeed": d.to(&speed)}
+	err := d.fields(wfTable{"memoryInBytes": d.to(&memory), "nodeName": d.to(&name),
 		"cpu": func() error { return d.fields(cpu) }})
 	if speed != "" {
 		x, errX := reader.Number(speed)
@@ -405,12 +385,12 @@ func (d *wfDocument) keep(bytes int) error {
 	return nil
 }
 
-func (d *wfDocument) object(f func(key string) error) error { return d.tolerate(d.j.Object(f)) }
+func (d *wfDocument) object(f func(key []byte) error) error { return d.tolerate(d.j.Object(f)) }
 
 // fields reads an object by a table of its keys; others are passed over.
-func (d *wfDocument) fields(table map[string]func() error) error {
-	return d.object(func(key string) error {
-		if read, ok := table[key]; ok {
+func (d *wfDocument) fields(table wfTable) error {
+	return d.object(func(key []byte) error {
+		if read, ok := table[string(key)]; ok {
 			return read()
 		}
 		return d.j.Skip()
@@ -428,8 +408,8 @@ func (d *wfDocument) task(to *[]wfTask) error {
 		return d.object(nil) // tells the fault
 	}
 	d.facts = d.facts[:0]
-	err := d.object(func(key string) error {
-		if read, ok := wfKeys[key]; ok {
+	err := d.object(func(key []byte) error {
+		if read, ok := wfKeys[string(key)]; ok {
 			return read(d)
 		}
 		return d.j.Skip()
@@ -457,10 +437,11 @@ func (d *wfDocument) needs() error {
 		return d.fact(wfKindOf("tokens"))
 	}
 	var all []string
-	err := d.object(func(key string) error {
+	err := d.object(func(key []byte) error {
+		name := string(key)
 		count, err := d.j.Text()
-		all = append(all, key+":"+count)
-		return cmp.Or(d.tolerate(err), d.keep(len(key)+len(count)))
+		all = append(all, name+":"+count)
+		return cmp.Or(d.tolerate(err), d.keep(len(name)+len(count)))
 	})
 	d.facts = append(d.facts, wfFact{d.b.number(strings.Join(all, ",")), int32(line), wfKindOf("tokens")})
 	return err
@@ -510,17 +491,19 @@ func (d *wfDocument) file(link *string) (f wfFile, err error) {
 	if kind != '{' {
 		return f, d.object(nil) // tells the fault
 	}
-	var name, path string
-	err = d.object(func(key string) error {
-		switch key {
+	path := ""
+	err = d.object(func(key []byte) error {
+		switch string(key) {
 		case "name", "id":
-			return d.text(&name)
+			name, _, err := d.j.TextBytes()
+			f.name = d.b.numberOf(name)
+			return d.tolerate(err)
 		case "path":
 			return d.text(&path)
 		case "size", "sizeInBytes": // the newer one wins, wherever it stands
-			v := wfFact{kind: wfSize}
+			v, newer := wfFact{kind: wfSize}, string(key) == "sizeInBytes"
 			err := d.value(&v)
-			if v.text != 0 && (key == "sizeInBytes" || f.size.text == 0) {
+			if v.text != 0 && (newer || f.size.text == 0) {
 				f.size = v
 			}
 			return err
@@ -531,7 +514,9 @@ func (d *wfDocument) file(link *string) (f wfFile, err error) {
 		}
 		return d.j.Skip()
 	})
-	f.name = d.b.number(path + name) // 1.4 of Nextflow: only path and name together are the file
+	if path != "" { // 1.4 of Nextflow: only path and name together are the file
+		f.name = d.b.number(path + d.b.text(f.name))
+	}
 	d.b.sameAs(f.name)
 	return f, err
 }
@@ -547,9 +532,9 @@ func (d *wfDocument) command() error {
 		d.facts = append(d.facts, wfFact{kind: wfCommand})
 		return d.fact(wfProgram)
 	}
-	return d.object(func(key string) error {
+	return d.object(func(key []byte) error {
 		n := len(d.facts)
-		switch key {
+		switch string(key) {
 		case "program":
 			err := d.fact(wfProgram)
 			if d.facts[n].text != 0 {
@@ -582,10 +567,10 @@ func (d *wfDocument) truth(kind wfKind) error {
 }
 
 func (d *wfDocument) env() error {
-	return d.object(func(key string) error {
-		v := wfFact{kind: wfEnv}
+	return d.object(func(key []byte) error {
+		v, name := wfFact{kind: wfEnv}, string(key)
 		err := d.value(&v)
-		v.text = d.b.number(key + "=" + d.said(v))
+		v.text = d.b.number(name + "=" + d.said(v))
 		d.b.sameAs(v.text)
 		d.facts = append(d.facts, v)
 		return err
@@ -597,7 +582,7 @@ func (d *wfDocument) container() error {
 		return d.fact(wfKindOf("image"))
 	}
 	var name, image string
-	err := d.fields(map[string]func() error{"image": d.to(&image), "name": d.to(&name)})
+	err := d.fields(wfTable{"image": d.to(&image), "name": d.to(&name)})
 	d.facts = append(d.facts, wfFact{text: d.b.apart(cmp.Or(image, name)), kind: wfKindOf("image")})
 	return err
 }

@@ -18,10 +18,9 @@ import (
 // JSON reads JSON value by value, so that a trace of hundreds of megabytes is never held, with the lines of values. It
 // has bounds, and it accepts NaN and Infinity as texts.
 type JSON struct {
-	d    *jsontext.Decoder
-	in   lines
-	own  []byte // memory of texts that have escapes
-	keys map[string]string
+	d   *jsontext.Decoder
+	in  lines
+	own []byte // memory of texts that have escapes
 }
 
 // lines hands a text to a decoder, and knows where its lines end.
@@ -88,7 +87,7 @@ type TypeError struct {
 func (e *TypeError) Error() string { return e.Message }
 
 func NewJSON(in *bufio.Reader) *JSON {
-	j := &JSON{in: lines{in: in, line: 1}, keys: map[string]string{}}
+	j := &JSON{in: lines{in: in, line: 1}}
 	j.d = jsontext.NewDecoder(&j.in)
 	j.in.d = j.d
 	return j
@@ -144,10 +143,11 @@ func (j *JSON) token() (jsontext.Token, error) {
 	return t, nil
 }
 
-// Object calls f with each key; f has to consume the value. null is an empty object; another type is a TypeError.
-func (j *JSON) Object(f func(key string) error) error {
+// Object calls f with each key, which is valid until f reads; f has to consume the value. null is an empty object;
+// another type is a TypeError.
+func (j *JSON) Object(f func(key []byte) error) error {
 	n := 0
-	return j.Table(func(key string) error {
+	return j.Table(func(key []byte) error {
 		if n++; n > MaxKeys {
 			return j.bound(tooManyKeys)
 		}
@@ -156,21 +156,14 @@ func (j *JSON) Object(f func(key string) error) error {
 }
 
 // Table is Object of any number of keys.
-func (j *JSON) Table(f func(key string) error) error {
+func (j *JSON) Table(f func(key []byte) error) error {
 	return j.group('{', "an object", func() error {
-		text, _, err := j.Bytes()
+		key, _, err := j.Bytes()
+		if err == nil && len(key) > MaxName {
+			err = j.bound(TooLongName)
+		}
 		if err != nil {
 			return err
-		}
-		key, ok := j.keys[string(text)]
-		if !ok {
-			if len(text) > MaxName {
-				return j.bound(TooLongName)
-			}
-			key = string(text)
-			if len(j.keys) < 1000 {
-				j.keys[key] = key
-			}
 		}
 		return f(key)
 	})
