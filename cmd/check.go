@@ -67,9 +67,7 @@ Exit codes: 0 no errors, 2 wrong command line, 3 a file has errors or cannot be 
 		Action: func(c *cli.Context) error {
 			o.read.Catalogs, o.read.Site = c.StringSlice("catalog"), c.String("site")
 			o.read.EnforceWalltime, o.inputs = c.Bool("enforce-walltime"), c.StringSlice("inputs")
-			o.idle = func(f *session.Facts) error {
-				return refuseIdle(c, &session.Settings{Runtime: session.UsualRuntime.Name}, f)
-			}
+			o.idle = refuseIdleOf(c)
 			return check(c.Args().Slice(), o, c.App.Writer, c.App.ErrWriter)
 		},
 	}

@@ -34,9 +34,7 @@ Exit codes: 0 written, 2 wrong command line, 3 the file has errors or cannot be 
 			if c.Args().Len() != 1 {
 				return exit.Usagef("convert: name one workflow file, or - for standard input")
 			}
-			o.idle = func(f *session.Facts) error {
-				return refuseIdle(c, &session.Settings{Runtime: session.UsualRuntime.Name}, f)
-			}
+			o.idle = refuseIdleOf(c)
 			return convert(c.Args().First(), o, c.App.Writer, c.App.ErrWriter)
 		},
 	}

@@ -222,27 +222,21 @@ func relatives(all []sqlite.Relative) string {
 }
 
 // parentSteps are the ends of the parents; of many, only the last, for which the task waited longest.
-func parentSteps(l *sqlite.Life) []step {
-	var steps []step
-	var last *sqlite.Relative
-	done := 0
-	for i, p := range l.Parents {
-		if p.State == "done" && p.Ended != nil {
-			done++
-			last = &l.Parents[i]
-			if len(l.Parents) <= 5 {
-				steps = append(steps, step{*p.Ended, ending, fmt.Sprintf("its parent %s ended%s", p.Task, on(p.Node))})
-			}
-		}
-	}
-	switch {
-	case last == nil:
-		return nil
-	case len(l.Parents) > 5:
-		steps = []step{{*last.Ended, ending, fmt.Sprintf("%d of its %d parents had ended, the last %s%s", done,
+func parentSteps(l *sqlite.Life) (steps []step) {
+	ended := slices.DeleteFunc(slices.Clone(l.Parents), func(p sqlite.Relative) bool {
+		return p.State != "done" || p.Ended == nil
+	})
+	if n := len(ended); n > 0 && len(l.Parents) > 5 {
+		last := ended[n-1]
+		return []step{{*last.Ended, ending, fmt.Sprintf("%d of its %d parents had ended, the last %s%s", n,
 			len(l.Parents), last.Task, on(last.Node))}}
-	case done == len(l.Parents):
-		steps[len(steps)-1].text += ": ready"
+	}
+	for i, p := range ended {
+		text := fmt.Sprintf("its parent %s ended%s", p.Task, on(p.Node))
+		if i == len(l.Parents)-1 {
+			text += ": ready"
+		}
+		steps = append(steps, step{*p.Ended, ending, text})
 	}
 	return steps
 }

@@ -174,6 +174,13 @@ func refuseIdle(c *cli.Context, set *session.Settings, f *session.Facts) error {
 	return nil
 }
 
+// refuseIdleOf is refuseIdle for commands that read workflows and run none.
+func refuseIdleOf(c *cli.Context) func(*session.Facts) error {
+	return func(f *session.Facts) error {
+		return refuseIdle(c, &session.Settings{Runtime: session.UsualRuntime.Name}, f)
+	}
+}
+
 // refuseBut refuses options of a command but for those that it takes in one of its ways.
 func refuseBut(c *cli.Context, why string, takes ...string) error {
 	for _, f := range c.Command.Flags {

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -300,17 +299,22 @@ func trainingRuns(c *cli.Context) ([]trainingRun, map[string]int, error) {
 // candidates reads all runs of the logs, and the traces.
 func candidates(c *cli.Context) ([]trainingRun, error) {
 	var all []trainingRun
-	traces := c.StringSlice("trace")
-	for i, path := range append([]string{filepath.Join(c.String("dir"), sqlite.FileName)}, c.StringSlice("log")...) {
-		if _, err := os.Stat(path); i == 0 && len(traces) > 0 && errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		runs, err := readTraining(c.Context, path, c.String("runtime"))
+	traces, logs := c.StringSlice("trace"), c.StringSlice("log")
+	here := filepath.Join(c.String("dir"), sqlite.FileName)
+	if _, err := os.Stat(here); len(traces) == 0 || !errors.Is(err, fs.ErrNotExist) {
+		logs = append([]string{here}, logs...)
+	}
+	for _, path := range logs {
+		db, err := sqlite.Open(path, sqlite.ReadOnly)
 		if err != nil {
-			return nil, err
+			return nil, session.LogError(err)
 		}
-		if i > 0 {
-			for k := range runs {
+		runs, err := trainingOf(c.Context, db, c.String("runtime"))
+		if err = cmp.Or(err, db.Close()); err != nil {
+			return nil, session.LogError(err)
+		}
+		for k := range runs {
+			if path != here {
 				runs[k].Name = path + ":" + runs[k].Name
 			}
 		}
@@ -369,16 +373,6 @@ func traceSamples(run *trainingRun, file string) error {
 		run.Samples = append(run.Samples, s)
 	}
 	return nil
-}
-
-func readTraining(ctx context.Context, path, runtime string) ([]trainingRun, error) {
-	db, err := sqlite.Open(path, sqlite.ReadOnly)
-	if err != nil {
-		return nil, session.LogError(err)
-	}
-	defer db.Close()
-	runs, err := trainingOf(ctx, db, runtime)
-	return runs, session.LogError(err)
 }
 
 // mostSamples bounds the measurements of each task type that a model is trained on: the latest.

@@ -199,16 +199,14 @@ func readEstimates(c *cli.Context, s *session.Settings, usual string) error {
 // readHostModel finds the host model of a run or a simulation.
 func readHostModel(c *cli.Context, s *session.Settings) (err error) {
 	s.StartupGiven = c.IsSet("startup")
-	switch name := c.String("host-model"); name {
-	case "none":
-	case "":
-		if s.StartupGiven || session.CheckHost(s.Cluster, c.Bool("oversubscribe")) != nil {
-			return nil
-		}
+	name := c.String("host-model")
+	switch {
+	case name == "none", name == "" && (s.StartupGiven || session.CheckHost(s.Cluster, c.Bool("oversubscribe")) != nil):
+	case name == "":
 		if s.Host, err = storedHostModel(c, s); err != nil && !errors.Is(err, hostmodel.ErrNone) {
 			term.New(c.Bool("quiet") || c.Bool("json")).Warn("the host model is not used: %v", err)
 		}
-	case "this":
+	case name == "this":
 		if s.Host, err = storedHostModel(c, s); err != nil {
 			return exit.Inputf("--host-model this: %w", err)
 		}
