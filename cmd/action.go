@@ -14,7 +14,6 @@ import (
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
-	"gantry/planner"
 	"gantry/sqlite"
 	"gantry/trace/reader"
 )
@@ -127,9 +126,9 @@ var bounds = []struct {
 	flags       string
 	least, most float64
 }{
-	{"lines held-out time-scale size-scale grace startup bundle time-limit estimate", 0, 0},
+	{"lines held-out time-scale size-scale grace startup bundle time-limit", 0, 0},
 	{"count starts jobs repetitions repetition", 1, 0},
-	{"retries", 0, math.MaxInt16}, {"gpus", 0, planner.MostGPUs}, {"port", 0, math.MaxUint16},
+	{"retries", 0, math.MaxInt16}, {"port", 0, math.MaxUint16},
 	{"cpus cores", 0.001, 1e6}, {"workflows tenants", 1, 100}, {"nodes", 1, 50}, {"chains", 1, 1e5}, {"steps", 1, 1e7},
 }
 

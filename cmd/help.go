@@ -63,10 +63,13 @@ func commandHelp(c *cli.Command) helpPage {
 
 func optionTerms(flags []cli.Flag) []entry {
 	var terms []entry
+	flags = slices.DeleteFunc(slices.Clone(flags), func(f cli.Flag) bool {
+		return slices.Contains(f.Names(), "help") // every command has it
+	})
 	for _, f := range flags {
 		doc, ok := f.(cli.DocGenerationFlag)
-		if !ok || slices.Contains(f.Names(), "help") {
-			continue // every command has --help
+		if !ok {
+			continue
 		}
 		value, meaning := valueOf(doc)
 		terms = append(terms, entry{flagNames(f, value), meaning + defaultOf(f, doc), groupOf(f, len(flags))})

@@ -93,10 +93,6 @@ var idles = []idle{
 	{"run map", []string{"no-prediction"}, with("dry-run"), "--dry-run prints the plan that is predicted"},
 	{"predict", []string{"model", "held-out", "small", "log", "trace", "runtime"},
 		func(g given) bool { return slices.Contains([]string{"ls", "show"}, g.Args().First()) }, "nothing is learned"},
-	{"submit", strings.Fields("name inputs catalog site define repair reject-late results checkpoint preempt shell " +
-		"enforce-walltime container-mounts max-input"), with("task"), "it is about workflows, and --task is one task"},
-	{"submit", strings.Fields("cpus memory gpus need after input output workflow kind time-limit estimate stdin " +
-		"stdout stderr"), without("task"), "it is about a single task: name that with --task"},
 	{"resume", strings.Fields("inputs catalog site define enforce-walltime container-mounts repair results"),
 		without("with"), "it says how a corrected workflow is read: name that with --with FILE"},
 	{"queue", []string{"all"}, with("tenants"), "--tenants lists no submissions"},

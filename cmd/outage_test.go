@@ -388,7 +388,7 @@ jobs: [{type: job, id: t, name: cat, arguments: [f], uses: [{lfn: f, type: input
 	case err := <-ended:
 		t.Fatalf("nothing was fetched: %v\n%s", err, said.String())
 	}
-	one := s.submit("--task", "one", "--image", "gantry/busybox", "--", "true")
+	one := s.submit("--image", "gantry/busybox", written(t, "one.makeflow", "one:\n\techo >one\n"))
 	two := s.submit("--emulate", "--no-prediction", "--release", "1h", montage)
 	if one != "1" || two != "2" {
 		t.Errorf("the others have the numbers %s and %s", one, two)
@@ -427,7 +427,8 @@ func TestAnImageThatIsSlowHoldsUpNobody(t *testing.T) {
 	domain := strings.TrimPrefix(registry.URL, "http://")
 	dir := t.TempDir()
 	s := serveIn(t, dir)
-	slow := gantryProcess(t, "submit", "--dir", dir, "--task", "slow", "--image", domain+"/slow:1", "--", "true")
+	flow := written(t, "one.makeflow", "one:\n\techo >one\n")
+	slow := gantryProcess(t, "submit", "--dir", dir, "--image", domain+"/slow:1", flow)
 	var said bytes.Buffer
 	slow.Stdout, slow.Stderr = &said, &said
 	must(t, slow.Start())
@@ -438,10 +439,9 @@ func TestAnImageThatIsSlowHoldsUpNobody(t *testing.T) {
 	case err := <-ended:
 		t.Fatalf("nothing was pulled: %v\n%s", err, said.String())
 	}
-	expect(t, exitInput, []string{domain + "/fast:1"}, "submit", "--dir", dir, "--task", "fast", "--image",
-		domain+"/fast:1", "--", "true")
-	one := s.submit("--task", "one", "--image", "gantry/busybox", "--", "true")
-	expect(t, exitOK, []string{"one done"}, "wait", "--dir", dir, one)
+	expect(t, exitInput, []string{domain + "/fast:1"}, "submit", "--dir", dir, "--image", domain+"/fast:1", flow)
+	one := s.submit("--image", "gantry/busybox", "--name", "one", flow)
+	expect(t, exitOK, []string{"one-1 done"}, "wait", "--dir", dir, one)
 	select {
 	case err := <-ended:
 		t.Errorf("its image is still to come: %v\n%s", err, said.String())

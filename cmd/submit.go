@@ -75,14 +75,11 @@ func submitCommand() *cli.Command {
 in the log of the server: from then on it is not lost. One command is handed in whole or not at all. If the server is
 killed and started again meanwhile, the command continues by itself.
 
-With --task it hands in one task instead: a command in a container. It may come after others, by their numbers, and
-read files that they write, by name.
-
    gantry submit montage.dax
    gantry submit --inputs data --image gantry/busybox Makeflow
    gantry wait 12
-   gantry submit --task align --image img --cpus 2 --memory 1G --output a.bam -- align -o a.bam sample
-   gantry submit --task sort --image img --after 13 --input a.bam --output s.bam -- sort a.bam -o s.bam
+
+gantry sbatch hands in one command, which may come after others.
 
 Exit codes: 0 handed in, 2 wrong command line, 3 invalid input or refused, 4 no server, or it cannot take work.`,
 		Flags: slices.Concat([]cli.Flag{dirFlag()}, givenFlags("of the submission, and nobody else, "), []cli.Flag{
@@ -100,10 +97,9 @@ Exit codes: 0 handed in, 2 wrong command line, 3 invalid input or refused, 4 no 
 				"deadline"},
 			&cli.BoolFlag{Name: "no-prediction", Usage: "do not wait for a prediction of its start and end"},
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the workflow (default: that of its file)"},
-			&cli.StringFlag{Name: "task", Usage: "hand in one task of that `NAME`: the command after --"},
 			quietFlag(), jsonFlag(),
 		}, shared("image emulate inputs catalog site enforce-walltime container-mounts checkpoint preempt repair "+
-			"max-input define results"), taskFlags()),
+			"max-input define results")),
 		Action: onServer(submit),
 	}
 }
@@ -239,8 +235,11 @@ func fromNow(text string, now time.Time) (time.Duration, error) {
 	return 0, errors.New("give a duration such as 90m, 2h or 3d, a time such as 18:00, or 2026-12-24 18:00")
 }
 
-// classify sets the tenant, the release, the deadline and the class of a submission.
-func (h *handing) classify(sub *executor.Submission) error {
+// settle writes the options of the command line into a workflow and its tasks: the server gets the workflow alone.
+func (h *handing) settle(sub *executor.Submission) error {
+	if h.name != "" {
+		sub.Name = h.name
+	}
 	if h.tenant != "" {
 		sub.Tenant = h.tenant
 	}
@@ -255,17 +254,6 @@ func (h *handing) classify(sub *executor.Submission) error {
 	}
 	if sub.Class == planner.Deadline && sub.Due == 0 {
 		return exit.Usagef("--class deadline: %s has no deadline; give one with --deadline", sub.Name)
-	}
-	return nil
-}
-
-// settle writes the options of the command line into a workflow and its tasks: the server gets the workflow alone.
-func (h *handing) settle(sub *executor.Submission) error {
-	if h.name != "" {
-		sub.Name = h.name
-	}
-	if err := h.classify(sub); err != nil {
-		return err
 	}
 	sub.RejectLate = sub.RejectLate || h.late
 	w := *sub.Workflow // others may share it
@@ -317,26 +305,17 @@ func submit(c *cli.Context, cl *api.Client) error {
 	if err != nil {
 		return err
 	}
-	req, sizes := &api.Submit{Secrets: map[string][]byte{}}, []int{}
-	if c.IsSet("task") {
-		task, err := h.task(c)
+	subs, err := h.workflows(c, about)
+	if err != nil {
+		return err
+	}
+	req := &api.Submit{Secrets: map[string][]byte{}}
+	for i := range subs {
+		definition, err := sqlite.EncodeSubmission(&subs[i])
 		if err != nil {
-			return err
+			return exit.Internalf("workflow %s: %w", subs[i].Name, err)
 		}
-		req.Tasks = []api.Task{*task}
-	} else {
-		subs, err := h.workflows(c, about)
-		if err != nil {
-			return err
-		}
-		for i := range subs {
-			definition, err := sqlite.EncodeSubmission(&subs[i])
-			if err != nil {
-				return exit.Internalf("workflow %s: %w", subs[i].Name, err)
-			}
-			req.Workflows = append(req.Workflows, api.Workflow{Name: subs[i].Name, Definition: definition})
-			sizes = append(sizes, len(subs[i].Workflow.Tasks))
-		}
+		req.Workflows = append(req.Workflows, api.Workflow{Name: subs[i].Name, Definition: definition})
 	}
 	secrets, err := h.SecretValues()
 	if err != nil {
@@ -349,22 +328,19 @@ func submit(c *cli.Context, cl *api.Client) error {
 	if err != nil {
 		return err
 	}
-	titles := slices.Clone(a.Names)
-	for i, n := range sizes {
-		titles[i] += ", " + term.Plural(n, "task")
-	}
-	return acknowledge(c, cl, a, titles)
+	return acknowledge(c, cl, a, subs)
 }
 
 // acknowledge prints the numbers of submissions, then their expected runtimes and ends.
-func acknowledge(c *cli.Context, cl *api.Client, a *api.Accepted, titles []string) (err error) {
+func acknowledge(c *cli.Context, cl *api.Client, a *api.Accepted, subs []executor.Submission) (err error) {
 	for i, id := range a.IDs {
 		switch {
 		case c.Bool("json"):
 		case c.Bool("quiet"):
 			fmt.Fprintln(c.App.Writer, id)
 		default:
-			fmt.Fprintf(c.App.Writer, "%d: %s\n", id, shown.Line(titles[i]))
+			fmt.Fprintf(c.App.Writer, "%d: %s, %s\n", id, shown.Line(a.Names[i]),
+				term.Plural(len(subs[i].Workflow.Tasks), "task"))
 		}
 	}
 	var expected []*api.Status

@@ -73,20 +73,16 @@ func TestExportsAskForWhatTasksHeld(t *testing.T) {
 	}
 }
 
-func TestASingleTaskAsksForGPUsAndResources(t *testing.T) {
+func TestAJobAsksForGPUsAndResources(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"c.yaml": "nodes: [{name: n, cores: 4, memory: 1GB, gpus: 1}]\n"})
-	runs := filepath.Join(dir, "runs")
-	serveIn(t, runs, "--runtime", "null", "--cluster", filepath.Join(dir, "c.yaml"), "--resource", "l=2")
+	_, s := slurmServer(t, "--runtime", "null", "--cluster", filepath.Join(dir, "c.yaml"), "--resource", "l=2")
 	for _, c := range []saying{
-		{exitOK, "1", []string{"--gpus=1", "--need=l:2"}},
-		{exitInput, "needs GPUs: 2, and no node", []string{"--gpus=2"}},
-		{exitInput, "needs more of l than there are", []string{"--need=l", "--need=l:2"}},
-		{exitInput, "needs 1 of m, of which there is none", []string{"--need=m"}},
-		{exitUsage, "--gpus -1: give a number", []string{"--gpus=-1"}},
-		{exitUsage, "--gpus 1.5: give a whole number, or a part of a GPU", []string{"--gpus=1.5"}},
+		{exitOK, "1", []string{"--gpus=1", "--licenses=l:2"}},
+		{exitSlurm, "needs GPUs: 2, and no node", []string{"--gpus=2"}},
+		{exitSlurm, "needs more of l than there are", []string{"--licenses=l,l:2"}},
+		{exitSlurm, "needs 1 of m, of which there is none", []string{"-L", "m"}},
 	} {
-		expect(t, c.code, []string{c.says}, append(append([]string{"submit", "--dir", runs, "--task", "t", "--image",
-			"i", "--no-prediction"}, c.args...), "--", "true")...)
+		expect(t, c.code, []string{c.says}, append(append([]string{"sbatch"}, c.args...), "--wrap", "true")...)
 	}
-	expect(t, exitOK, nil, "drain", "--dir", runs)
+	s.drain()
 }

@@ -162,8 +162,10 @@ func TestMembersOfAGroupShareAServer(t *testing.T) {
 		{"export", "--format", "csv", "2"}, {"report", "2"}} {
 		l.wants(alice, exitHost, []string{"another user"}, args...)
 	}
-	l.wants(alice, exitHost, []string{"--after 2", "another user"}, "submit", "--task", "t", "--image", "i", "--after",
-		"2", "--", "true")
+	if code, out := l.command(alice, "sbatch", "--container", "i", "-d", "afterok:2", "--wrap", "true"); code != 1 ||
+		!strings.Contains(out, "submission 2 is of another user") {
+		t.Errorf("a job after another user's ended with %d: %s", code, out)
+	}
 	l.wants(alice, exitHost, []string{"as tenant 47001 here, and not as 47002"}, "submit", "--tenant", "47002", flow)
 	l.wants(alice, exitUsage, []string{"one of your submissions"}, "show")
 	for _, args := range [][]string{{"drain"}, {"node", "drain", "host"}} {
@@ -476,8 +478,9 @@ func TestSecretsOfASubmissionAreItsOwn(t *testing.T) {
 	others := func(path string) bool { // another server's
 		return slices.ContainsFunc(before, func(dir string) bool { return strings.HasPrefix(path, dir) })
 	}
-	l.wants(bob, exitInput, []string{"token"}, "submit", "--secret", "token="+file, "--task", "t", "--image",
-		"gantry/busybox", "--", "true") // which he may not read
+	l.write(bob, filepath.Join(his, "Makeflow"), "mine:\n\tls /run/secrets && exit 0; exit 7\n")
+	l.wants(bob, exitInput, []string{"token"}, "submit", "--secret", "token="+file, "--image", "gantry/busybox",
+		"Makeflow") // which he may not read
 	l.wants(alice, exitOK, []string{"1: Makeflow-1"}, "submit", "--image", "gantry/busybox", "--no-prediction",
 		"--retries", "0", "--secret", "token=token", "--mount", gate+":/mnt:ro", "Makeflow")
 	work := filepath.Join(l.dir, "lab", "work", "Makeflow-1", "out-1")
@@ -490,13 +493,11 @@ func TestSecretsOfASubmissionAreItsOwn(t *testing.T) {
 	}
 	l.belongs(alice, kept[0])
 	// He finds neither it nor what a mount of his, or an input, could show him of it.
-	l.wants(bob, exitInput, nil, "submit", "--mount", kept[0]+":/mnt:ro", "--task", "t", "--image", "gantry/busybox",
-		"--", "cat", "/mnt")
-	l.write(bob, filepath.Join(his, "Makeflow"), "out: stolen\n\tcat stolen >out\n")
+	l.wants(bob, exitInput, nil, "submit", "--mount", kept[0]+":/mnt:ro", "--image", "gantry/busybox", "Makeflow")
+	l.write(bob, filepath.Join(his, "steals.makeflow"), "out: stolen\n\tcat stolen >out\n")
 	must(t, os.Symlink(kept[0], filepath.Join(his, "stolen")))
-	l.wants(bob, exitInput, nil, "submit", "--image", "gantry/busybox", "Makeflow")
-	l.wants(bob, exitOK, nil, "submit", "--task", "mine", "--image", "gantry/busybox", "--", "sh", "-c",
-		"ls /run/secrets && exit 0; exit 7")
+	l.wants(bob, exitInput, nil, "submit", "--image", "gantry/busybox", "steals.makeflow")
+	l.wants(bob, exitOK, nil, "submit", "--image", "gantry/busybox", "Makeflow")
 	l.write(alice, filepath.Join(gate, "go"), "")
 	l.wants(alice, exitTasksFailed, nil, "wait", "1")
 	l.wants(bob, exitTasksFailed, nil, "wait", "2")

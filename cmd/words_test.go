@@ -64,8 +64,8 @@ func TestAServerExpectsNothingFromADefault(t *testing.T) {
 		"nodes: [{name: n, cores: 1, memory: 200MB}]\n"))
 	flow := written(t, "Makeflow", "a.txt:\n\tsleep 300; echo >a.txt\nb.txt: a.txt\n\tcp a.txt b.txt\n")
 	expect(t, exitOK, []string{"1: nothing is known of cp, sleep yet: no prediction"}, "submit", "--dir", dir, flow)
-	expect(t, exitOK, []string{"2: nothing is known of cp, sleep yet: no prediction"}, "submit", "--dir", dir, "--task",
-		"behind", "--image", "gantry/busybox", "--estimate", "5s", "--", "true")
+	expect(t, exitOK, []string{"2: nothing is known of cp, sleep yet: no prediction"}, "submit", "--dir", dir, "--name",
+		"behind", written(t, "one.dax", oneTask))
 	// The start of the first task is expected until its container says that it started.
 	eventually(t, func() (bool, any) {
 		_, out, _ := invoke(t, "queue", "--dir", dir)
@@ -244,13 +244,13 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 // Help is that of the command wherever it is asked for, but for what follows --.
 func TestHelpIsFoundBehindArguments(t *testing.T) {
 	for _, args := range [][]string{{"show", "g1", "--help"}, {"explain", "r", "t", "-h"},
-		{"run", "x.makeflow", "--dir", "d", "--help"}, {"submit", "--task", "t", "--help", "--", "sort"}} {
+		{"run", "x.makeflow", "--dir", "d", "--help"}, {"submit", "x", "--help", "--", "y"}} {
 		out := expect(t, exitOK, []string{"Usage: gantry " + args[0]}, args...)
 		if strings.Contains(out, "topic") {
 			t.Errorf("%q: %s", args, out)
 		}
 	}
-	code, out, errs := invoke(t, "submit", "--dir="+t.TempDir(), "--task", "t", "--", "sort", "--help")
+	code, out, errs := invoke(t, "submit", "--dir="+t.TempDir(), "--", "sort", "--help")
 	if code == exitOK || strings.Contains(out, "Usage:") {
 		t.Errorf("--help of a command is taken: %d, %s%s", code, out, errs)
 	}

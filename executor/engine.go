@@ -42,9 +42,6 @@ type Engine struct {
 	Reuse    Reuser        // nil: every task runs
 	// OnSettled receives the submissions that were settled without arriving, after that was kept; nil: nobody asks.
 	OnSettled func([]Settled)
-	// Results finds a file among the results of a workflow by name, for single tasks that read it; the zero Source if
-	// it is not there. nil: nobody reads any.
-	Results func(workflow, file string) Source
 	// Watch receives every batch after it was kept: progress for people. It must be quick.
 	Watch func(v planner.View, events []planner.Event, admitted []*Admission)
 	// Wall reads a clock to time the policy; nil times nothing. It never influences a decision.

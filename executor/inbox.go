@@ -132,9 +132,6 @@ func (in *Intake) Now() planner.Time { return in.now }
 // View is the state of the run. It holds within the call only.
 func (in *Intake) View() planner.View { return in.e.Planner.View() }
 
-// Draft is the plan as the last round left it.
-func (in *Intake) Draft() *planner.Draft { return in.e.Planner.Draft() }
-
 // Told is the last reason that was given why a task does not start; 0: there was none.
 func (in *Intake) Told(t planner.TaskID) planner.ReasonCode { return in.e.Planner.Told(t) }
 
@@ -162,18 +159,12 @@ func (in *Intake) Throttled() map[int64]bool {
 	return all
 }
 
-// Draining reports whether the engine starts nothing more.
-func (in *Intake) Draining() bool { return in.e.control != 0 }
-
 // Arrive adds a submission to those that are to arrive; its instant is At, or now if that is past. One that cannot be
 // admitted then is settled as refused.
 func (in *Intake) Arrive(sub Submission) {
 	in.e.come(sub)
 	in.e.Refer(sub.ID, Ref{Workflow: planner.None, Task: planner.None})
 }
-
-// Take numbers an event and applies it. An error is a fault of the caller, and nothing was changed.
-func (in *Intake) Take(b planner.Body) error { return in.e.take(in.now, b) }
 
 // CancelWorkflow withdraws the tasks of a workflow that have not started, and ends those that run.
 func (in *Intake) CancelWorkflow(w planner.WorkflowID) error {
@@ -347,7 +338,7 @@ func (e *Engine) apart(sub *Submission, refs map[int64]Ref) {
 	if sub.Joins == nil {
 		return
 	}
-	join := Join{Key: strconv.FormatInt(sub.ID, 10), Of: sub.Joins.Of}
+	join := Join{Key: strconv.FormatInt(sub.ID, 10)}
 	after := sub.Joins.After
 	if d := sub.ID - int64(sub.Joins.AtMost); d != sub.ID && d >= sub.Joins.First { // about when one of its array ends
 		after = append(slices.Clip(after), Dependency{ID: d, Ended: true})
@@ -362,15 +353,6 @@ func (e *Engine) apart(sub *Submission, refs map[int64]Ref) {
 		}
 	}
 	sub.Joins = &join
-	if sub.Sources == nil {
-		return
-	}
-	w := *sub.Workflow
-	w.Files = slices.Clone(w.Files)
-	for i := range w.Files { // nobody looks for files that others are to write
-		w.Files[i].Optional = w.Files[i].Optional || sub.Sources[i].Path == ""
-	}
-	sub.Workflow = &w
 }
 
 // requests carries out the requests of the inbox.

@@ -2,7 +2,6 @@ package executor
 
 import (
 	"fmt"
-	"path"
 	"slices"
 
 	"gantry/planner"
@@ -19,8 +18,6 @@ type Join struct {
 	// AtMost bounds how many of the submissions from First on with the same First are under way at once; 0: all may be.
 	First  int64
 	AtMost int
-	// Of are submissions to this run among whose outputs missing input files are looked for, besides those of After.
-	Of []int64
 }
 
 // Dependency is a submission that has to end before another may start.
@@ -35,7 +32,6 @@ type Dependency struct {
 type Ref struct {
 	Workflow planner.WorkflowID // None: it has not arrived
 	Task     planner.TaskID     // None: it is a whole workflow
-	Name     string             // of the workflow in the run
 	Settled  string             // how it was settled without arriving; "": it was not
 }
 
@@ -152,7 +148,6 @@ func (e *Engine) join(sub *Submission) (ready bool, why string) {
 			sub.rename(fmt.Sprintf("%s-%d", sub.Workflow.Tasks[0].ID, sub.ID))
 		}
 	}
-	e.find(sub)
 	return true, ""
 }
 
@@ -162,28 +157,6 @@ func (s *Submission) rename(name string) {
 	w.Tasks = append(w.Tasks[:0:0], w.Tasks...)
 	w.Tasks[0].ID = name
 	s.Workflow = &w
-}
-
-// find looks for missing input files among the results of the submissions in After and Of.
-func (e *Engine) find(sub *Submission) {
-	if e.Results == nil || sub.Sources == nil {
-		return
-	}
-	sources := append(sub.Sources[:0:0], sub.Sources...)
-	var of []int64
-	for _, d := range sub.Joins.After {
-		of = append(of, d.ID)
-	}
-	of = append(of, sub.Joins.Of...)
-	for i := range sub.Workflow.Files {
-		f := &sub.Workflow.Files[i]
-		for _, id := range of {
-			if r := e.refs[id]; f.Producer < 0 && r.Name != "" && sources[i].Path == "" {
-				sources[i] = e.Results(r.Name, path.Clean(f.Name))
-			}
-		}
-	}
-	sub.Sources = sources
 }
 
 // joins takes in single tasks whose dependencies have ended. It says whether any was admitted.
@@ -230,7 +203,7 @@ func (e *Engine) enter(sub *Submission, now planner.Time) error {
 		return err
 	case sub.ID != 0:
 		adm := e.batch.Admissions[len(e.batch.Admissions)-1]
-		r := Ref{Workflow: adm.Spec.ID, Task: planner.None, Name: adm.Spec.Name}
+		r := Ref{Workflow: adm.Spec.ID, Task: planner.None}
 		if sub.Joins != nil {
 			r.Task = adm.Arrived.Tasks[0].ID
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	oneByOne = "hand in its programs one by one: gantry submit --task (docs/tasks.md)"
+	oneByOne = "hand in its programs one by one: gantry sbatch (docs/drive.md)"
 	byHand   = "write it as a makeflow (docs/makeflow.md), or " + oneByOne
 	byJobs   = "its system can hand its jobs to gantry (docs/drive.md)"
 )
@@ -39,7 +39,7 @@ var foreign = []system{
 		regexp.MustCompile(`(?m)^#(SBATCH|PBS|\$ -)`)},
 	{"a program in Python, such as a DAG of Airflow", byJobs, "", ".py",
 		regexp.MustCompile(`\A#!.*python|(?m)^(from|import) airflow\b`)},
-	{"a script", "gantry sbatch FILE runs it as one job (docs/drive.md); or " + oneByOne, "", ".sh .bash",
+	{"a script", "gantry sbatch FILE runs it as one job (docs/drive.md)", "", ".sh .bash",
 		regexp.MustCompile(`\A#!`)},
 	{"a table", "gantry map runs a command for each row (docs/map.md)", "", ".csv .tsv", nil},
 }

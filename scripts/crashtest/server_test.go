@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// A round of a server: clients hand in workflows, single tasks that come after each other and join a workflow that
+// A round of a server: clients hand in workflows, jobs of sbatch that come after each other and join a workflow that
 // grows, and requests of several workflows; they cancel, wait, and some of them are killed. Meanwhile the server is
 // killed again and again, and started again. In the end it is drained. Whatever happened, each submission that was
 // acknowledged is in the log once, and ended as it was to; a request is there whole or not at all; no program ended
@@ -90,6 +90,10 @@ func (f *serverField) round(t *testing.T, number int64, runtimeName string) {
 		args = append(args, "--runtime", "oci")
 		r.host, r.images = "unix://"+filepath.Join(r.home, "none.sock"), filepath.Join(r.home, "images")
 	}
+	for dir, mode := range map[string]os.FileMode{filepath.Dir(r.home): 0o755, r.home: 0o755, r.jobs(): 0o777} {
+		must(t, os.MkdirAll(dir, mode)) // programs of root's run as nobody
+		must(t, os.Chmod(dir, mode))
+	}
 	t.Cleanup(r.removeContainers)
 	server := r.gantry("serve", args...)
 	server.start(t)
@@ -158,12 +162,24 @@ func (r *serverRound) fail(format string, args ...any) {
 
 // command runs a client. It ends by itself: a minute after the server does not answer any more, at the latest.
 func (r *serverRound) command(name string, args ...string) (code int, out string) {
+	return r.in(r.home, append([]string{name, "--dir", filepath.Join(r.home, "runs")}, args...)...)
+}
+
+// sbatch hands in a job, which works in a directory of all jobs and may be tried again.
+func (r *serverRound) sbatch(name, script string, args ...string) (code int, out string) {
+	return r.in(r.jobs(), append(append([]string{"sbatch", "--parsable", "--retries", "20", "-J", name, "-o",
+		"/dev/null"}, args...), "--wrap", "set -e; "+script)...)
+}
+
+func (r *serverRound) jobs() string { return filepath.Join(r.home, "jobs") }
+
+func (r *serverRound) in(dir string, args ...string) (code int, out string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
-	args = append([]string{name, "--dir", filepath.Join(r.home, "runs")}, args...)
 	cmd := exec.CommandContext(ctx, r.binary, args...)
 	var stdout, stderr bytes.Buffer
-	cmd.Dir, cmd.Stdout, cmd.Stderr = r.home, &stdout, &stderr
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &stdout, &stderr
+	cmd.Env = append(os.Environ(), "GANTRY_DIR="+filepath.Join(r.home, "runs"), "GANTRY_IMAGE="+r.image())
 	_ = cmd.Run()
 	if code = cmd.ProcessState.ExitCode(); code != 0 {
 		return code, stdout.String() + stderr.String()
@@ -172,8 +188,9 @@ func (r *serverRound) command(name string, args ...string) (code int, out string
 }
 
 const (
-	exitHost = 4
-	noServer = "no gantry serves" // on a busy host the next one may come after a client gave up, and said so
+	exitHost  = 4
+	exitSlurm = 1
+	noServer  = "no gantry serves" // on a busy host the next one may come after a client gave up, and said so
 )
 
 // patient is command for requests that can be made again.
@@ -215,7 +232,7 @@ func (r *serverRound) makeflow(name string) (path string, h *handed) {
 // acknowledge notes what a client was told.
 func (r *serverRound) acknowledge(code int, out string, all ...*handed) bool {
 	ids := strings.Fields(out)
-	if code == exitHost && strings.Contains(out, noServer) { // it may be there, or not
+	if (code == exitHost || code == exitSlurm) && strings.Contains(out, noServer) { // it may be there, or not
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.all = append(r.all, all...)
@@ -260,18 +277,18 @@ func (r *serverRound) workflows(random *rand.Rand) {
 	}
 }
 
-// tasks hands in single tasks, each after the one before, of one workflow that grows or opens again.
+// tasks hands in jobs, each after the one before, of one workflow that grows or opens again.
 func (r *serverRound) tasks(random *rand.Rand) {
 	last := int64(0)
 	for i := range 5 {
 		program, end := r.mark()
 		h := &handed{name: fmt.Sprintf("task%d", i), programs: []string{program}}
-		args := []string{"--quiet", "--task", h.name, "--workflow", "grows", "--image", r.image(), "--output", h.name}
+		args := []string{"--workflow", "grows"}
 		if last > 0 && random.IntN(3) > 0 {
-			args = append(args, "--after", strconv.FormatInt(last, 10))
+			args = append(args, "-d", "afterok:"+strconv.FormatInt(last, 10))
 		}
-		args = append(args, "--", "sh", "-ec", "sleep 0.1; echo "+h.name+" >"+h.name+end)
-		if code, out := r.command("submit", args...); !r.acknowledge(code, out, h) {
+		code, out := r.sbatch(h.name, "sleep 0.1; echo "+h.name+" >"+h.name+end, args...)
+		if !r.acknowledge(code, out, h) {
 			return
 		}
 		last = h.id
@@ -284,8 +301,7 @@ func (r *serverRound) cancels(random *rand.Rand) {
 	for i := range 3 {
 		program, end := r.mark()
 		h := &handed{name: fmt.Sprintf("stuck%d", i), cancels: true, programs: []string{program}}
-		code, out := r.command("submit", "--quiet", "--task", h.name, "--workflow", h.name, "--image", r.image(), "--",
-			"sh", "-ec", "sleep 600"+end)
+		code, out := r.sbatch(h.name, "sleep 600"+end, "--workflow", h.name)
 		if !r.acknowledge(code, out, h) {
 			return
 		}
@@ -440,16 +456,15 @@ func (r *serverRound) programs(db *sql.DB, there map[string]int64, found *findin
 				found.add(&found.other, "the kernel has not seen how a program of %s succeeded", h.name)
 			}
 		}
-		file := "two"
-		if strings.HasPrefix(h.name, "task") {
-			file = h.name
-		}
 		if h.cancels {
 			continue
 		}
-		paths, _ := filepath.Glob(filepath.Join(r.home, "runs", r.name, "results", "*", file))
-		if len(paths) == 0 {
-			found.add(&found.lost, "%s has left no result %s", h.name, file)
+		file := filepath.Join(r.home, "runs", r.name, "results", "*", "two")
+		if strings.HasPrefix(h.name, "task") {
+			file = filepath.Join(r.jobs(), h.name)
+		}
+		if paths, _ := filepath.Glob(file); len(paths) == 0 {
+			found.add(&found.lost, "%s has left no file %s", h.name, file)
 		}
 	}
 }

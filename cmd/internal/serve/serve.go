@@ -24,7 +24,6 @@ import (
 	"gantry/executor/container/stage"
 	"gantry/planner"
 	"gantry/sqlite"
-	"gantry/trace"
 )
 
 // Server takes work for a session. docs/serve.md describes it for users.
@@ -123,7 +122,6 @@ func (v *Server) open(s *session.Session) {
 		Now:     func() planner.Time { return planner.Time(time.Since(s.Started)) },
 		Check:   v.admissible,
 		Stop:    s.Drain,
-		Results: func(run, workflow, file string) executor.Source { return resultOf(s.Home, run, workflow, file) },
 		Expect:  v.foretell.expect,
 		Why:     v.why,
 		Fault:   func(message string) { s.View.Say("fault: %s", message) },
@@ -180,9 +178,9 @@ func invalid(err error) error { return &api.Error{Code: api.Invalid, Message: er
 
 // admissible says why a submission cannot run here, and makes present its images and files. Others do not wait for
 // that.
-func (v *Server) admissible(ctx context.Context, sub *executor.Submission, single bool) error {
+func (v *Server) admissible(ctx context.Context, sub *executor.Submission) error {
 	wanted := map[string]bool{}
-	err := v.runnable(sub, single, wanted)
+	err := v.runnable(sub, wanted)
 	if err == nil && session.Capabilities(v.run.Set.Runtime).Programs {
 		err = v.run.FetchSources(ctx, v.run.Dir, []executor.Submission{*sub})
 	}
@@ -205,14 +203,14 @@ func (v *Server) admissible(ctx context.Context, sub *executor.Submission, singl
 }
 
 // runnable returns an error if a submission cannot run here, and notes the images that it wants.
-func (v *Server) runnable(sub *executor.Submission, single bool, wanted map[string]bool) error {
+func (v *Server) runnable(sub *executor.Submission, wanted map[string]bool) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	// Files at addresses, and those that other tasks write, are not there yet, which is no reason to refuse it.
+	// Files at addresses are not there yet, which is no reason to refuse it.
 	fetched, w := *sub, *sub.Workflow
 	w.Files = slices.Clone(w.Files)
 	for i, x := range sub.Sources {
-		w.Files[i].Optional = w.Files[i].Optional || session.Remote(x) || single && x.Path == ""
+		w.Files[i].Optional = w.Files[i].Optional || session.Remote(x)
 	}
 	fetched.Workflow = &w
 	if err := v.check.Check(&fetched); err != nil {
@@ -241,22 +239,6 @@ func (v *Server) runnable(sub *executor.Submission, single bool, wanted map[stri
 	return nil
 }
 
-// resultOf finds a file among the results of a workflow.
-func resultOf(home, run, workflow, file string) executor.Source {
-	dir := filepath.Join(home, run, "results", executor.EscapeName(workflow))
-	root, err := os.OpenRoot(dir) // which no link leads out of
-	if err != nil || !trace.SafeName(file) {
-		return executor.Source{}
-	}
-	defer root.Close()
-	st, err := root.Lstat(filepath.FromSlash(file))
-	if err != nil || !st.Mode().IsRegular() && !st.IsDir() {
-		return executor.Source{}
-	}
-	return executor.Source{Path: filepath.Join(dir, filepath.FromSlash(file)), Size: st.Size(),
-		Modified: st.ModTime().UnixNano()}
-}
-
 // Restore takes in accepted submissions that have not ended, once the log was read back.
 func (v *Server) Restore(ctx context.Context, s *session.Session) (err error) {
 	v.open(s)
@@ -278,7 +260,6 @@ func (v *Server) Begin(s *session.Session) (end func()) {
 		v.open(s)
 	}
 	s.Engine.Inbox, s.Engine.OnSettled = v.inbox, v.Settled
-	s.Engine.Results = func(workflow, file string) executor.Source { return resultOf(s.Home, s.Name, workflow, file) }
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

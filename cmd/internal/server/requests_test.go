@@ -112,17 +112,15 @@ func (d *desk) task(edit func(s *executor.Submission), after ...api.Dependency) 
 // inAnHour has work arrive then.
 func inAnHour(s *executor.Submission) { s.At = 3600e9 }
 
-// What counts for another tenant, is due at another time or is of another class is of another workflow. A task that is
-// released later is in none until then, and what waits for others waits with the server also when it starts again.
-func TestSingleTasksHaveTenantsAndDeadlines(t *testing.T) {
+// What counts for another tenant or is of another class is of another workflow. A task that arrives later is in none
+// until then, and what waits for others waits with the server also when it starts again.
+func TestSingleTasksHaveTenants(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, "{name: n, cores: 4}")
 	_, err := d.ChangeNode(t.Context(), "n", api.ChangeNode{To: api.NodeDrained})
 	d.must(err)
 	lab := func(s *executor.Submission) { s.Tenant = "lab" }
-	due := func(s *executor.Submission) { s.Tenant, s.Class, s.Due = "lab", planner.Deadline, 48*3600e9 }
-	// The first two are due in the same second only if they come together.
-	_, err = d.Submit(t.Context(), &api.Submit{Tasks: []api.Task{d.single(due), d.single(due)}})
+	_, err = d.Submit(t.Context(), &api.Submit{Tasks: []api.Task{d.single(lab), d.single(lab)}})
 	d.must(err)
 	for i, edit := range []func(s *executor.Submission){lab,
 		func(s *executor.Submission) { s.Tenant, s.Class = "lab", planner.Low },
@@ -140,8 +138,8 @@ func TestSingleTasksHaveTenantsAndDeadlines(t *testing.T) {
 		t.Fatalf("%+v, %v", q, err)
 	}
 	first, seventh, last := q.Submissions[0], q.Submissions[6], q.Submissions[7]
-	if first.Tenant != "lab" || first.Class != "deadline" || first.Due == nil || first.Due.Nanosecond() != 0 ||
-		first.Labels["of"] != "a test" || !strings.Contains(seventh.Reason, "it is released at") ||
+	if first.Tenant != "lab" || first.Class != "regular" || first.Labels["of"] != "a test" ||
+		!strings.Contains(seventh.Reason, "it is released at") ||
 		last.Reason != "it comes after 1, 7 in whatever way it ends" {
 		t.Errorf("%+v\n%+v\n%+v", first, seventh, last)
 	}
@@ -150,7 +148,7 @@ func TestSingleTasksHaveTenantsAndDeadlines(t *testing.T) {
 	defer db.Close()
 	got, err := sqlite.RowOf[string](t.Context(), db, "SELECT group_concat(workflow, ' ') FROM (SELECT "+
 		"coalesce(workflow, '-') AS workflow FROM submitted ORDER BY id)")
-	if err != nil || got != "0 0 1 2 3 1 - -" {
+	if err != nil || got != "0 0 0 1 2 0 - -" {
 		t.Errorf("the workflows of the tasks are %s, %v", got, err)
 	}
 	for _, id := range []int64{1, 7} { // one that has arrived, and one that has not
@@ -165,7 +163,7 @@ func TestSingleTasksHaveTenantsAndDeadlines(t *testing.T) {
 	_, err = d.Log(t.Context(), 7)
 	d.refuses(err, api.Unknown, "was cancelled before it arrived")
 	all, err := d.Tenants(t.Context())
-	if err != nil || len(all.Tenants) != 2 || all.Tenants[0].Workflows+all.Tenants[1].Workflows != 4 {
+	if err != nil || len(all.Tenants) != 2 || all.Tenants[0].Workflows+all.Tenants[1].Workflows != 3 {
 		t.Errorf("%+v, %v", all, err)
 	}
 }
@@ -237,6 +235,7 @@ func TestARunIsAdministered(t *testing.T) {
 		w.Name, w.Definition = "w", d.tasks(1, nil)
 		return &api.Submit{Workflows: []api.Workflow{w}, Secrets: secrets}
 	}
+	longName := func(s *executor.Submission) { s.Workflow.Tasks[0].ID = strings.Repeat("x", 257) }
 	single := func(n int, x api.Task) *api.Submit {
 		x.Definition = d.tasks(n, nil)
 		return &api.Submit{Tasks: []api.Task{x}}
@@ -254,7 +253,8 @@ func TestARunIsAdministered(t *testing.T) {
 		"does not plan ahead":    flow(api.Workflow{RejectLate: true}, nil),
 		"is not absolute, or ha": single(1, api.Task{Reads: []string{"in"}}),
 		"a single task is one":   single(2, api.Task{}),
-		"--after 1:failed":       single(1, api.Task{After: []api.Dependency{{ID: 1, Failed: true}}}),
+		"at most 256 bytes":      {Tasks: []api.Task{d.single(longName)}},
+		"it never fails":         single(1, api.Task{After: []api.Dependency{{ID: 1, Failed: true}}}),
 	} {
 		_, err := d.Submit(t.Context(), req)
 		d.refuses(err, api.Invalid, says)

@@ -50,8 +50,8 @@ type Config struct {
 	About    api.Server          // the server, but for its numbers and states
 	Now      func() planner.Time // on the axis of the run
 	// Check returns an error if a submission cannot run here. It fetches images and other files of the submission,
-	// which may take long. Input files of a single task may be written by others. It may be called for several at once.
-	Check func(ctx context.Context, sub *executor.Submission, single bool) error
+	// which may take long. It may be called for several at once.
+	Check func(ctx context.Context, sub *executor.Submission) error
 	// Stop has the engine start nothing more.
 	Stop func()
 	// Expect predicts when workflows and single tasks start and end, as of an instant after since if that can be had
@@ -68,9 +68,6 @@ type Config struct {
 	Allow func(by Peer) bool
 	// Secrets keeps those of submissions; nil: there can be none.
 	Secrets Secrets
-	// Results finds a file among the results of a workflow of this run or another one; the zero Source if it is not
-	// there.
-	Results func(run, workflow, file string) executor.Source
 	// Fault takes a message for the operator about a fault of the server's own. It may be called from any goroutine.
 	Fault func(message string)
 }

@@ -139,43 +139,33 @@ func TestWhatAUserHandsInAtOnceIsBounded(t *testing.T) {
 	}
 }
 
-// Ten thousand tasks may come after the same ten thousand: each of those is looked up once, and no more than that, and
-// files are not looked for among the results of all of them.
+// Ten thousand tasks may come after the same ten thousand: each of those is looked up once, and no more than that.
 func TestDependenciesOfARequestAreBounded(t *testing.T) {
 	s, by := New(Config{}), Peer{UID: 1} // without a log, a query of which panics
-	known := &earlier{outcomes: map[int64]*sqlite.Outcome{}}
+	known := earlier{}
 	var after []executor.Dependency
 	for id := range int64(api.MaxTogether) {
 		o := &sqlite.Outcome{Submitted: sqlite.Submitted{ID: id, UID: 1, State: "running"}}
-		known.outcomes[id], after = o, append(after, executor.Dependency{ID: id})
+		known[id], after = o, append(after, executor.Dependency{ID: id})
 	}
-	sub := &executor.Submission{Sources: make([]executor.Source, 5), Workflow: &trace.Workflow{}}
+	if left, err := s.dependencies(t.Context(), after, by, known); err != nil || len(left) != len(after) {
+		t.Errorf("%d are left, %v", len(left), err)
+	}
 	refused := new(api.Error)
-	for i := range 3 {
-		left, err := s.dependencies(t.Context(), after, sub, by, known)
-		if i < 2 && (err != nil || len(left) != len(after)) {
-			t.Errorf("%d are left, %v", len(left), err)
-		} else if i == 2 && (!errors.As(err, &refused) || refused.Code != api.Invalid) {
-			t.Errorf("files are looked for %d times: %v", known.lookups, err)
-		}
-	}
-	_, err := s.dependencies(t.Context(), []executor.Dependency{{ID: 1 << 40}}, &executor.Submission{}, by,
-		&earlier{outcomes: known.outcomes})
+	_, err := s.dependencies(t.Context(), []executor.Dependency{{ID: 1 << 40}}, by, known)
 	if !errors.As(err, &refused) || refused.Code != api.Invalid {
 		t.Errorf("one more: %v", err)
 	}
 }
 
-// A submission to an earlier run that was cancelled before it arrived has left no files.
+// A task may come after a submission to an earlier run that was cancelled before it arrived.
 func TestATaskMayComeAfterWhatNeverArrived(t *testing.T) {
-	known := &earlier{outcomes: map[int64]*sqlite.Outcome{7: {Submitted: sqlite.Submitted{ID: 7, Run: "before", UID: 1,
-		State: sqlite.Cancelled, Workflow: planner.None, Task: planner.None}}}}
-	sub := &executor.Submission{Sources: make([]executor.Source, 1),
-		Workflow: &trace.Workflow{Files: []trace.File{{Name: "in", Producer: -1}}}}
-	left, err := New(Config{}).dependencies(t.Context(), []executor.Dependency{{ID: 7, Ended: true}}, sub, Peer{UID: 1},
+	known := earlier{7: {Submitted: sqlite.Submitted{ID: 7, Run: "before", UID: 1,
+		State: sqlite.Cancelled, Workflow: planner.None, Task: planner.None}}}
+	left, err := New(Config{}).dependencies(t.Context(), []executor.Dependency{{ID: 7, Ended: true}}, Peer{UID: 1},
 		known)
-	if err != nil || len(left) > 0 || sub.Sources[0].Path != "" {
-		t.Errorf("%v is left, %v, %v", left, sub.Sources, err)
+	if err != nil || len(left) > 0 {
+		t.Errorf("%v is left, %v", left, err)
 	}
 }
 

@@ -45,7 +45,7 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 	if err != nil {
 		return nil, err
 	}
-	known := &earlier{outcomes: map[int64]*sqlite.Outcome{}}
+	known := earlier{}
 	for i := range items {
 		if err := s.possible(ctx, &items[i], by, known); err != nil {
 			return nil, err
@@ -69,7 +69,7 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 		more.Secrets = secrets
 		rows[i] = sqlite.Submitted{Key: req.Key, UID: by.UID, GID: by.GID, PID: by.PID, User: name, Tenant: sub.Tenant,
 			Name: sub.Name, Kind: sqlite.KindWorkflow, Wall: wall, At: now}
-		s.date(sub, items[i].single, now)
+		date(sub, now)
 		if items[i].single {
 			more.Key = keyOf(sub, by)
 			sub.Joins = &executor.Join{Key: more.Key, After: more.After, AtMost: more.AtMost}
@@ -144,8 +144,8 @@ func (s *Server) checkItem(h handed, by Peer) error {
 		return invalidf("%v", err)
 	}
 	if h.single {
-		if len(h.sub.Workflow.Tasks) != 1 || h.sub.Release != 0 {
-			return invalidf("a single task is one task, and has no release")
+		if s := h.sub; len(s.Workflow.Tasks) != 1 || len(s.Workflow.Files) > 0 || s.Release != 0 || s.Due != 0 {
+			return invalidf("a single task is one task, and has neither files nor a release nor a deadline")
 		}
 		if name := h.sub.Workflow.Tasks[0].ID; !plainText(name) {
 			return invalidf("the name of a single task has at most %d bytes, and this one has %d", longestText,
@@ -159,7 +159,7 @@ func (s *Server) checkItem(h handed, by Peer) error {
 }
 
 // possible refuses a submission that cannot run here as things are.
-func (s *Server) possible(ctx context.Context, h *handed, by Peer, known *earlier) (err error) {
+func (s *Server) possible(ctx context.Context, h *handed, by Peer, known earlier) (err error) {
 	if pol, _ := policy.Parse(s.About.Policy); h.sub.RejectLate {
 		if _, plans := pol.(planner.Refuser); !plans {
 			return invalidf("--reject-late: policy %s does not plan ahead for deadlines; use rm-dcwf, mrcp-rm or fifo",
@@ -167,35 +167,27 @@ func (s *Server) possible(ctx context.Context, h *handed, by Peer, known *earlie
 		}
 	}
 	if h.single {
-		h.more.After, err = s.dependencies(ctx, h.more.After, h.sub, by, known)
+		h.more.After, err = s.dependencies(ctx, h.more.After, by, known)
 	}
 	if err != nil {
 		return err
 	}
-	return s.Check(ctx, h.sub, h.single)
+	return s.Check(ctx, h.sub)
 }
 
 // date has the instants of a submission count from the beginning of the run.
-func (s *Server) date(sub *executor.Submission, single bool, now planner.Time) {
+func date(sub *executor.Submission, now planner.Time) {
 	sub.At += now
 	for _, t := range []*planner.Time{&sub.Release, &sub.Due} {
 		if *t > 0 { // 0 is none
 			*t += now
 		}
 	}
-	if single && sub.Due > 0 { // to the second: tasks that are due at 18:00 are of one workflow
-		due := s.About.Started.Add(time.Duration(sub.Due)).Round(time.Second)
-		sub.Due = max(1, planner.Time(due.Sub(s.About.Started.Round(0))))
-	}
 }
 
 // keyOf is the key of the workflow that a single task is of.
 func keyOf(sub *executor.Submission, by Peer) string {
-	key := fmt.Sprintf("%d/%d/", by.UID, sub.Class)
-	if sub.Due > 0 {
-		key += fmt.Sprintf("%d/", int64(sub.Due))
-	}
-	key += sub.Tenant + "/" + sub.Name
+	key := fmt.Sprintf("%d/%d/%s/%s", by.UID, sub.Class, sub.Tenant, sub.Name)
 	if sub.By != nil { // a user whose groups have changed has other rights
 		key += fmt.Sprintf(" of %v", *sub.By)
 	}
@@ -320,79 +312,56 @@ func userName(uid int) string {
 	return u.Username
 }
 
-// earlier are submissions that those of a request come after.
-type earlier struct {
-	outcomes map[int64]*sqlite.Outcome
-	lookups  int // of files among their results
-}
-
-// mostLookups bounds the files that are looked for among the results of earlier submissions, now or by the engine.
-const mostLookups = 100_000
+// earlier are submissions that those of a request come after, by their numbers.
+type earlier map[int64]*sqlite.Outcome
 
 // outcome is how an earlier submission stands. Tasks of one request often come after the same ones.
-func (k *earlier) outcome(ctx context.Context, db *sqlite.DB, id int64) (*sqlite.Outcome, error) {
-	if o := k.outcomes[id]; o != nil {
+func (k earlier) outcome(ctx context.Context, db *sqlite.DB, id int64) (*sqlite.Outcome, error) {
+	if o := k[id]; o != nil {
 		return o, nil
 	}
-	if len(k.outcomes) >= api.MaxTogether {
+	if len(k) >= api.MaxTogether {
 		return nil, invalidf("the tasks of one request may come after %d others: hand in fewer at once",
 			api.MaxTogether)
 	}
 	o, err := db.Outcome(ctx, id)
 	if err == nil {
-		k.outcomes[id] = o
+		k[id] = o
 	}
 	return o, err
 }
 
-// dependencies says which of the submissions that a task comes after are still to be waited for. Input files that the
-// others left are found here.
-func (s *Server) dependencies(ctx context.Context, after []executor.Dependency, sub *executor.Submission, by Peer,
-	known *earlier) (left []executor.Dependency, err error) {
+// dependencies says which of the submissions that a task comes after are still to be waited for.
+func (s *Server) dependencies(ctx context.Context, after []executor.Dependency, by Peer,
+	known earlier) (left []executor.Dependency, err error) {
 	if len(after) > api.MaxTogether {
 		return nil, invalidf("a task may come after %d others, not %d", api.MaxTogether, len(after))
-	}
-	for i := range sub.Sources {
-		if sub.Sources[i].Path == "" {
-			known.lookups += len(after)
-		}
-	}
-	if known.lookups > mostLookups {
-		return nil, invalidf("gantry would look for files of this request %d times among results of earlier tasks, "+
-			"and does so %d times at most: hand in fewer tasks at once, or tasks with fewer files or --after",
-			known.lookups, mostLookups)
 	}
 	for _, d := range after {
 		o, err := known.outcome(ctx, s.DB, d.ID)
 		switch {
 		case errors.As(err, new(*sqlite.Unknown)):
 			return nil, &api.Error{Code: api.Unknown,
-				Message: fmt.Sprintf("--after %d: there is no submission %d", d.ID, d.ID)}
+				Message: fmt.Sprintf("--dependency: there is no submission %d", d.ID)}
 		case err != nil:
 			return nil, err
 		case !s.maySee(by, o.UID):
 			return nil, &api.Error{Code: api.Denied,
-				Message: fmt.Sprintf("--after %d: submission %d is of another user", d.ID, d.ID)}
+				Message: fmt.Sprintf("--dependency: submission %d is of another user", d.ID)}
 		case o.State == "done":
 			if d.Failed {
-				return nil, invalidf("--after %d:failed: submission %d has ended well: it never fails", d.ID, d.ID)
+				return nil, invalidf("--dependency: submission %d has ended well: it never fails", d.ID)
 			}
 		case o.Over() || o.Failed > 0:
 			if !d.Ended && !d.Failed {
-				return nil, invalidf("--after %d: submission %d has %s: it never ends well", d.ID, d.ID, outcomeOf(o))
+				return nil, invalidf("--dependency: submission %d has %s: it never ends well", d.ID, outcomeOf(o))
 			}
 		case o.Run != s.About.Run:
-			return nil, invalidf("--after %d: submission %d is of run %s, which has not ended and is not served here",
-				d.ID, d.ID, o.Run)
+			return nil, invalidf("--dependency: submission %d is of run %s, which has not ended and is not served here",
+				d.ID, o.Run)
 		}
 		if o.Run == s.About.Run {
 			left = append(left, d)
-			continue
-		}
-		for i := range sub.Sources { // nothing is left of one that never arrived
-			if f := &sub.Workflow.Files[i]; o.Flow != "" && sub.Sources[i].Path == "" && f.Producer < 0 {
-				sub.Sources[i] = s.Results(o.Run, o.Flow, f.Name)
-			}
 		}
 	}
 	return left, nil
@@ -412,14 +381,9 @@ func (s *Server) Enter(ctx context.Context, e *executor.Engine) error {
 	if err != nil {
 		return err
 	}
-	names, err := sqlite.MapOf[planner.WorkflowID, string](ctx, s.DB, `SELECT w.workflow, w.name FROM runs r
-		JOIN workflows w ON w.run = r.id WHERE r.name = ?`, s.Run.Info().Name)
-	if err != nil {
-		return err
-	}
 	for i := range rows {
 		row := &rows[i]
-		r := executor.Ref{Workflow: row.Workflow, Task: row.Task, Name: names[row.Workflow]}
+		r := executor.Ref{Workflow: row.Workflow, Task: row.Task}
 		if row.Workflow == planner.None {
 			r.Settled = row.State
 		}
