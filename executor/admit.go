@@ -221,7 +221,7 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 	if err != nil {
 		return nil, err
 	}
-	if err := a.located(sub, g); err != nil {
+	if err := a.located(sub); err != nil {
 		return nil, err
 	}
 	adm := &Admission{Submission: *sub, Spec: &WorkflowSpec{ID: a.workflows, Name: sub.Name, Label: w.Label,
@@ -237,7 +237,7 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 		adm.Spec, arrived.Workflow = g.spec, *g.view.Workflow(sub.Grows.Of)
 		stage = g.stages(sub, order)
 	}
-	if err := a.admitFiles(sub, g, adm); err != nil {
+	if err := a.admitFiles(sub, adm); err != nil {
 		return nil, err
 	}
 	reads := a.reads(w, adm, order)
@@ -350,7 +350,7 @@ func (a *Admitter) refuse(sub *Submission, t *trace.Task, format string, args ..
 	return fmt.Errorf("workflow %s: task %s%s %s", sub.Name, t.ID, where, fmt.Sprintf(format, args...))
 }
 
-func (a *Admitter) admitFiles(sub *Submission, g *grown, adm *Admission) error {
+func (a *Admitter) admitFiles(sub *Submission, adm *Admission) error {
 	w := sub.Workflow
 	adm.Files = make([]*FileSpec, 0, len(w.Files))
 	adm.Arrived.Files = make([]planner.File, 0, len(w.Files))
@@ -376,14 +376,8 @@ func (a *Admitter) admitFiles(sub *Submission, g *grown, adm *Admission) error {
 		if err != nil {
 			return err
 		}
-		if r != nil || g != nil {
+		if r != nil {
 			a.blocks = append(a.blocks, int32(len(adm.Files)))
-		}
-		if g != nil {
-			if known := g.known(f); known != nil {
-				adm.Files = append(adm.Files, known...)
-				continue
-			}
 		}
 		spec := &specs[i]
 		produced := f.Producer >= 0 && !inPlace[i]
@@ -430,7 +424,7 @@ func (a *Admitter) admitFiles(sub *Submission, g *grown, adm *Admission) error {
 		}
 		adm.Arrived.Files = append(adm.Arrived.Files, pf)
 	}
-	if r != nil || g != nil {
+	if r != nil {
 		a.blocks = append(a.blocks, int32(len(adm.Files)))
 	}
 	return nil
@@ -755,15 +749,12 @@ func (a *Admitter) Outside(sub *Submission) ([]Outside, error) {
 }
 
 // located refuses a workflow whose programs need a file that was looked for and is not there.
-func (a *Admitter) located(sub *Submission, g *grown) error {
+func (a *Admitter) located(sub *Submission) error {
 	if !a.SafeNames || sub.Sources == nil {
 		return nil
 	}
 	files, err := a.Outside(sub)
 	for _, f := range files {
-		if g != nil && g.known(&sub.Workflow.Files[f.File]) != nil {
-			continue
-		}
 		if f.Program && sub.Sources[f.File].Path == "" && !sub.Workflow.Files[f.File].Optional {
 			return a.refuse(sub, &sub.Workflow.Tasks[f.Task], "needs file %s, which was not found", shown.Quote(f.Name))
 		}

@@ -528,11 +528,6 @@ func (e *Engine) know(adm *Admission) {
 	if adm.Grown() {
 		for _, t := range adm.Tasks { // a task from the log has copies of specifications that the engine has
 			t.Workflow = e.specs[e.Planner.View().First(adm.Spec.ID)].Workflow
-			for _, list := range [...][]*FileSpec{t.Inputs, t.Outputs} {
-				for i, f := range list {
-					list[i] = e.files[f.ID]
-				}
-			}
 		}
 	}
 	e.specs = append(e.specs, adm.Tasks...)

@@ -6,13 +6,10 @@ import (
 	"slices"
 
 	"gantry/planner"
-	"gantry/trace"
-	"gantry/trace/shown"
 )
 
-// Growth says that a submission adds its tasks to a workflow of the run that has not ended. They are listed parents
-// first. A file that no task of the submission writes and whose name the workflow knows is the workflow's: a task that
-// reads it comes after the one that writes it.
+// Growth says that a submission adds its tasks, which have no files, to a workflow of the run that has not ended. They
+// are listed parents first.
 type Growth struct {
 	Of planner.WorkflowID
 	// After has, for each task by position, earlier tasks of the workflow that it comes after besides; nil: none.
@@ -40,13 +37,7 @@ func admits(b planner.Body) bool {
 type grown struct {
 	view  planner.View
 	spec  *WorkflowSpec
-	files map[string][]*FileSpec // by name; several are the blocks of one that is split
-	names map[string]bool        // of tasks
-}
-
-// written returns the task that writes a file; None if it comes from outside.
-func (g *grown) written(files []*FileSpec) planner.TaskID {
-	return g.view.File(files[0].ID).Producer
+	names map[string]bool // of tasks
 }
 
 // growing returns a workflow that has not ended, to add tasks to it.
@@ -61,7 +52,7 @@ func (e *Engine) growing(w planner.WorkflowID) (*grown, error) {
 	if g, ok := e.grown[w]; ok {
 		return g, nil
 	}
-	g := &grown{view: v, files: map[string][]*FileSpec{}, names: map[string]bool{}}
+	g := &grown{view: v, names: map[string]bool{}}
 	for t := range v.All(w) {
 		g.know(e.specs[t])
 	}
@@ -75,13 +66,6 @@ func (e *Engine) growing(w planner.WorkflowID) (*grown, error) {
 // know takes in a task of the workflow.
 func (g *grown) know(t *TaskSpec) {
 	g.spec, g.names[t.Name] = t.Workflow, true
-	for _, list := range [...][]*FileSpec{t.Inputs, t.Outputs} {
-		for _, f := range list {
-			if known := g.files[f.Name]; !slices.Contains(known, f) {
-				g.files[f.Name] = append(known, f)
-			}
-		}
-	}
 }
 
 // grow admits tasks that are added to a workflow.
@@ -124,8 +108,9 @@ func (g *grown) check(sub *Submission) error {
 	refuse := func(i int, format string, args ...any) error {
 		return fmt.Errorf("workflow %s: task %s %s", g.spec.Name, w.Tasks[i].ID, fmt.Sprintf(format, args...))
 	}
-	if len(w.Tasks) == 0 {
-		return fmt.Errorf("workflow %s: no task is to be added", g.spec.Name)
+	if len(w.Tasks) == 0 || len(w.Files) > 0 {
+		return fmt.Errorf("workflow %s: %d tasks with %d files cannot be added", g.spec.Name, len(w.Tasks),
+			len(w.Files))
 	}
 	if sub.Grows.After != nil && len(sub.Grows.After) != len(w.Tasks) {
 		return errors.New("dependencies are not those of the tasks")
@@ -148,38 +133,17 @@ func (g *grown) check(sub *Submission) error {
 				return refuse(i, "comes after a task that was %s", phase)
 			}
 		}
-		for _, f := range t.Outputs {
-			if g.files[w.Files[f].Name] != nil {
-				return refuse(i, "would write %s, which its workflow has already: name it differently",
-					shown.Quote(w.Files[f].Name))
-			}
-		}
 	}
 	return nil
 }
 
 // parents returns the earlier tasks of the workflow that task i of a submission comes after, ascending.
 func (g *grown) parents(sub *Submission, i int) (all []planner.TaskID) {
-	if sub.Grows.After != nil {
-		all = slices.Clone(sub.Grows.After[i])
-	}
-	for _, f := range sub.Workflow.Tasks[i].Inputs {
-		if files := g.known(&sub.Workflow.Files[f]); files != nil {
-			if p := g.written(files); p != planner.None {
-				all = append(all, p)
-			}
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-// known returns the files of the workflow that a file of a submission is; nil if it is new.
-func (g *grown) known(f *trace.File) []*FileSpec {
-	if f.Producer >= 0 {
+	if sub.Grows.After == nil {
 		return nil
 	}
-	return g.files[f.Name]
+	all = slices.Sorted(slices.Values(sub.Grows.After[i]))
+	return slices.Compact(all)
 }
 
 // stages returns the stages of the tasks of a submission.

@@ -24,7 +24,8 @@ import (
 	"gantry/trace/scenario"
 )
 
-// pieces hands a workflow in bit by bit: the first piece arrives, the others are added as long as it has not ended.
+// pieces hands a workflow in bit by bit, without its files: the first piece arrives, the others are added as long as it
+// has not ended.
 type pieces struct {
 	whole *trace.Workflow
 	name  string
@@ -60,25 +61,9 @@ func (p *pieces) piece(lo, hi int, at planner.Time) executor.Submission {
 		for i := range hi - lo {
 			p.ids = append(p.ids, planner.TaskID(p.e.Planner.View().Tasks()+i))
 		}
-		files := map[int32]int32{}
-		file := func(f int32) int32 {
-			at, known := files[f]
-			if !known {
-				x := p.whole.Files[f]
-				if x.Producer >= int32(lo) {
-					x.Producer -= int32(lo)
-				} else {
-					x.Producer = -1
-				}
-				at = int32(len(w.Files))
-				files[f] = at
-				w.Files = append(w.Files, x)
-			}
-			return at
-		}
 		for i := lo; i < hi; i++ {
 			t := p.whole.Tasks[i]
-			parents, inputs, outputs := t.Parents, t.Inputs, t.Outputs
+			parents := t.Parents
 			t.Parents, t.Children, t.Inputs, t.Outputs = nil, nil, nil, nil
 			for _, q := range parents {
 				if q >= int32(lo) {
@@ -87,12 +72,6 @@ func (p *pieces) piece(lo, hi int, at planner.Time) executor.Submission {
 				} else {
 					s.Grows.After[i-lo] = append(s.Grows.After[i-lo], p.ids[q])
 				}
-			}
-			for _, f := range inputs {
-				t.Inputs = append(t.Inputs, file(f))
-			}
-			for _, f := range outputs {
-				t.Outputs = append(t.Outputs, file(f))
 			}
 			w.Tasks = append(w.Tasks, t)
 		}

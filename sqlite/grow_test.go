@@ -18,21 +18,15 @@ import (
 	"gantry/trace"
 )
 
-// step is a task that reads what the one before it wrote.
-func step(k int, reads bool) *trace.Workflow {
-	w := &trace.Workflow{Name: "w", Label: "w", Files: []trace.File{{Name: fmt.Sprint("f", k), Size: 10, Sized: true}}}
-	t := trace.Task{ID: fmt.Sprint("t", k), Kind: fmt.Sprint("k", k%2), Cores: 1, Retries: -1, Known: trace.Runtime,
-		Runtime: time.Duration(5+k) * time.Second, Outputs: []int32{0}}
-	if reads {
-		w.Files = append(w.Files, trace.File{Name: fmt.Sprint("f", k-1), Producer: -1})
-		t.Inputs = []int32{1}
-	}
-	w.Tasks = []trace.Task{t}
-	return w
+// step is a workflow of one task.
+func step(k int) *trace.Workflow {
+	return &trace.Workflow{Name: "w", Label: "w", Tasks: []trace.Task{{ID: fmt.Sprint("t", k),
+		Kind: fmt.Sprint("k", k%2), Cores: 1, Retries: -1, Known: trace.Runtime,
+		Runtime: time.Duration(5+k) * time.Second}}}
 }
 
-// growingEngine simulates three workflows that arrive with one task and grow by four, alternately: each task reads
-// what the one before it wrote. The last one of w2 fails.
+// growingEngine simulates three workflows that arrive with one task and grow by four, alternately: each task comes
+// after the one before it. The last one of w2 fails.
 func growingEngine(t *testing.T, store executor.Store) *executor.Engine {
 	t.Helper()
 	platform := logtest.Info("calm").Platform
@@ -52,10 +46,11 @@ func growingEngine(t *testing.T, store executor.Store) *executor.Engine {
 		}})}
 	for k := range 5 {
 		for w := range 3 {
-			sub := executor.Submission{Name: fmt.Sprint("w", w), Workflow: step(k, k > 0), At: planner.Time(k) * 1e9,
+			sub := executor.Submission{Name: fmt.Sprint("w", w), Workflow: step(k), At: planner.Time(k) * 1e9,
 				Due: unit.Never}
 			if k > 0 {
-				sub.Grows = &executor.Growth{Of: planner.WorkflowID(w)}
+				sub.Grows = &executor.Growth{Of: planner.WorkflowID(w),
+					After: [][]planner.TaskID{{planner.TaskID(3*(k-1) + w)}}}
 			}
 			e.Arrivals = append(e.Arrivals, sub)
 		}
@@ -93,8 +88,8 @@ func TestAWorkflowThatGrewIsLoggedWhole(t *testing.T) {
 		a, err := db.Admission(ctx, "calm", 1)
 		must(t, err)
 		w := a.Submission.Workflow
-		if len(w.Tasks) != 5 || len(w.Files) != 5 || len(a.Files) != 5 || len(a.Tasks) != 5 {
-			t.Fatalf("workflow 1 has %d tasks and %d files", len(w.Tasks), len(w.Files))
+		if len(w.Tasks) != 5 || len(a.Tasks) != 5 {
+			t.Fatalf("workflow 1 has %d tasks", len(w.Tasks))
 		}
 		for k := range 5 {
 			id := a.Arrived.Tasks[k].ID
@@ -106,8 +101,7 @@ func TestAWorkflowThatGrewIsLoggedWhole(t *testing.T) {
 				t.Errorf("task %d is not at %d of its workflow: %v", id, k, err)
 			}
 			if k > 0 && (!slices.Equal(w.Tasks[k].Parents, []int32{int32(k - 1)}) ||
-				!slices.Equal(w.Tasks[k-1].Children, []int32{int32(k)}) || w.Tasks[k].Inputs[0] != int32(k-1) ||
-				a.Tasks[k].Inputs[0] != a.Files[k-1] || w.Files[k].Producer != int32(k) ||
+				!slices.Equal(w.Tasks[k-1].Children, []int32{int32(k)}) ||
 				!slices.Equal(a.Arrived.Tasks[k-1].Children, []planner.TaskID{id})) {
 				t.Errorf("task %d: %+v", k, w.Tasks[k])
 			}
@@ -115,10 +109,8 @@ func TestAWorkflowThatGrewIsLoggedWhole(t *testing.T) {
 		rest, ids, err := db.Rest(ctx, "calm", 1, []planner.TaskID{10, 13})
 		must(t, err)
 		if w := rest.Workflow; !slices.Equal(ids, []planner.TaskID{10, 13}) || len(w.Tasks) != 2 ||
-			len(w.Tasks[0].Parents) != 0 || !slices.Equal(w.Tasks[1].Parents, []int32{0}) || len(w.Files) != 3 {
+			len(w.Tasks[0].Parents) != 0 || !slices.Equal(w.Tasks[1].Parents, []int32{0}) {
 			t.Errorf("of workflow 1 tasks %v are left: %+v", ids, w)
-		} else if f := w.Files[w.Tasks[0].Inputs[0]]; f.Producer >= 0 || !f.Optional {
-			t.Errorf("what an ended task wrote is %+v", f)
 		}
 		for _, name := range []string{"w2/t0", "w2/t4"} {
 			if life, err := db.Task(ctx, "calm", name); err != nil || life.Workflow+"/"+life.Task != name {
@@ -130,8 +122,7 @@ func TestAWorkflowThatGrewIsLoggedWhole(t *testing.T) {
 			"SELECT sum(tasks) FROM growths":                                                        12,
 			"SELECT count(*) FROM edges":                                                            12,
 			"SELECT count(*) FROM v_tasks WHERE state = 'done' AND workflow = 'w2'":                 4,
-			"SELECT count(*) FROM files WHERE workflow = 1":                                         5,
-			"SELECT count(*) FROM tasks WHERE input_bytes = 10 AND parents IS NOT NULL":             12,
+			"SELECT count(*) FROM tasks WHERE parents IS NOT NULL":                                  12,
 			"SELECT count(*) FROM v_workflows WHERE tasks = 5 AND succeeded = 5 AND state = 'done'": 2,
 			"SELECT count(*) FROM v_workflows WHERE succeeded = 4 AND failed = 1":                   1,
 		} {

@@ -21,24 +21,12 @@ const OfWorkflow = "t.workflow = w.workflow AND t.task >= w.first_task AND t.tas
 	"g.tasks FROM growths g WHERE g.run = w.run AND g.workflow = w.workflow ORDER BY g.first_task DESC LIMIT 1), " +
 	"w.first_task + w.tasks)"
 
-// addGrowth adds tasks that were added to a workflow, but for their own rows, and the files that are new with them.
+// addGrowth adds tasks that were added to a workflow, but for their own rows.
 func (t *tables) addGrowth(a *executor.Admission, definition []byte) error {
 	if t == nil {
 		return nil
 	}
-	if err := t.exec(insertGrowth, int64(a.Spec.ID), int64(a.Arrived.Tasks[0].ID), int64(len(a.Arrived.Tasks)),
-		definition); err != nil {
-		return err
-	}
-	var files []*executor.FileSpec // without those that were there
-	if len(a.Arrived.Files) > 0 {
-		for _, f := range a.Files {
-			if f.ID >= a.Arrived.Files[0].ID {
-				files = append(files, f)
-			}
-		}
-	}
-	return t.addFiles(a, files)
+	return t.exec(insertGrowth, int64(a.Spec.ID), int64(a.Arrived.Tasks[0].ID), int64(len(a.Arrived.Tasks)), definition)
 }
 
 // growth reads tasks that were added to a workflow, by the first of them, as they were admitted.
@@ -56,7 +44,7 @@ func (db *DB) growth(ctx context.Context, run int64, w planner.WorkflowID, first
 }
 
 // Rest returns the rest of a workflow of a run to which tasks were added, as a submission: the parts that came with the
-// given tasks, in their order, and the numbers of their tasks. Files that other tasks wrote are from outside.
+// given tasks, in their order, and the numbers of their tasks. A workflow that grows has no files.
 func (db *DB) Rest(ctx context.Context, run string, w planner.WorkflowID, tasks []planner.TaskID) (
 	*executor.Submission, []planner.TaskID, error) {
 	id, _, err := db.Find(ctx, run)
@@ -69,9 +57,9 @@ func (db *DB) Rest(ctx context.Context, run string, w planner.WorkflowID, tasks 
 	}
 	whole := *all
 	empty := *all.Submission.Workflow
-	empty.Files, empty.Tasks, empty.Containers = nil, nil, nil
+	empty.Tasks, empty.Containers = nil, nil
 	all = &executor.Admission{Submission: all.Submission, Spec: all.Spec}
-	all.Submission.Workflow, all.Submission.Sources, all.Submission.Costs = &empty, nil, nil
+	all.Submission.Workflow, all.Submission.Costs = &empty, nil
 	m := newMerger(all)
 	for _, t := range tasks {
 		if _, there := m.tasks[t]; there {
@@ -93,29 +81,17 @@ func (db *DB) Rest(ctx context.Context, run string, w planner.WorkflowID, tasks 
 	for i := range ids {
 		ids[i] = all.Arrived.Tasks[i].ID
 	}
-	for i := range empty.Files {
-		f := &empty.Files[i]
-		f.Optional = f.Optional || f.Producer < 0
-	}
 	return &all.Submission, ids, nil
 }
 
 // merger appends admissions to that of their workflow.
 type merger struct {
 	to    *executor.Admission
-	files map[planner.FileID]int // position in Files
-	names map[string]int32       // position in the files of the trace
-	tasks map[planner.TaskID]int32
+	tasks map[planner.TaskID]int32 // position
 }
 
 func newMerger(a *executor.Admission) *merger {
-	m := &merger{to: a, files: map[planner.FileID]int{}, names: map[string]int32{}, tasks: map[planner.TaskID]int32{}}
-	for i, f := range a.Files {
-		m.files[f.ID] = i
-	}
-	for i := range a.Submission.Workflow.Files {
-		m.names[a.Submission.Workflow.Files[i].Name] = int32(i)
-	}
+	m := &merger{to: a, tasks: map[planner.TaskID]int32{}}
 	for i := range a.Arrived.Tasks {
 		m.tasks[a.Arrived.Tasks[i].ID] = int32(i)
 	}
@@ -124,20 +100,8 @@ func newMerger(a *executor.Admission) *merger {
 
 func (m *merger) merge(more *executor.Admission) {
 	a, base := m.to, int32(len(m.to.Tasks))
-	a.Arrived.Files = append(a.Arrived.Files, more.Arrived.Files...)
-	for _, f := range more.Files {
-		if _, known := m.files[f.ID]; !known {
-			m.files[f.ID] = len(a.Files)
-			a.Files = append(a.Files, f)
-		}
-	}
 	for i, t := range more.Tasks {
 		t.Workflow = a.Spec
-		for _, list := range [...][]*executor.FileSpec{t.Inputs, t.Outputs} {
-			for k, f := range list {
-				list[k] = a.Files[m.files[f.ID]]
-			}
-		}
 		a.Tasks = append(a.Tasks, t)
 		m.tasks[more.Arrived.Tasks[i].ID] = base + int32(i)
 	}
@@ -147,34 +111,10 @@ func (m *merger) merge(more *executor.Admission) {
 	a.Kinds = append(a.Kinds, more.Kinds...)
 }
 
-// trace appends the tasks and files of a trace, the tasks from position base on.
+// trace appends the tasks of a trace, from position base on.
 func (m *merger) trace(w *trace.Workflow, more *executor.Admission, base int32) {
 	sub := &m.to.Submission
 	to := sub.Workflow
-	if sub.Sources == nil && more.Submission.Sources != nil {
-		sub.Sources = make([]executor.Source, len(to.Files))
-	}
-	at := make([]int32, len(w.Files))
-	for i := range w.Files {
-		f := w.Files[i]
-		place, known := m.names[f.Name]
-		if !known {
-			place = int32(len(to.Files))
-			if f.Producer >= 0 {
-				f.Producer += base
-			}
-			to.Files = append(to.Files, f)
-			m.names[f.Name] = place
-			if sub.Sources != nil {
-				var source executor.Source
-				if more.Submission.Sources != nil {
-					source = more.Submission.Sources[i]
-				}
-				sub.Sources = append(sub.Sources, source)
-			}
-		}
-		at[i] = place
-	}
 	containers := int32(len(to.Containers))
 	to.Containers = append(to.Containers, w.Containers...)
 	for i := range w.Tasks {
@@ -182,7 +122,6 @@ func (m *merger) trace(w *trace.Workflow, more *executor.Admission, base int32) 
 		if t.Container > 0 {
 			t.Container += containers
 		}
-		t.Inputs, t.Outputs = moved(t.Inputs, at), moved(t.Outputs, at)
 		t.Parents = nil
 		for _, p := range more.Arrived.Tasks[i].Parents {
 			if at, ok := m.tasks[p]; ok {
@@ -196,13 +135,4 @@ func (m *merger) trace(w *trace.Workflow, more *executor.Admission, base int32) 
 		sub.Costs = append(sub.Costs, more.Submission.Costs...)
 		sub.Costs = append(sub.Costs, make([][]int64, len(to.Tasks)-len(sub.Costs))...)
 	}
-}
-
-// moved gives positions by others.
-func moved(positions, at []int32) []int32 {
-	out := slices.Clone(positions)
-	for i, p := range out {
-		out[i] = at[p]
-	}
-	return out
 }

@@ -148,16 +148,11 @@ func (t *tables) addFlow(f *flow, a *executor.Admission, definition []byte) erro
 		reached(flow.Due), int64(first), definition}, f.values()...)...); err != nil {
 		return err
 	}
-	return t.addFiles(a, a.Files)
-}
-
-// addFiles adds the files that an admission brings; specs are the same, by position.
-func (t *tables) addFiles(a *executor.Admission, specs []*executor.FileSpec) error {
 	for i := range a.Arrived.Files {
 		f := &a.Arrived.Files[i]
 		fileName, sized := "", true
-		if i < len(specs) {
-			fileName, sized = specs[i].NodeName(), specs[i].Sized
+		if i < len(a.Files) {
+			fileName, sized = a.Files[i].NodeName(), a.Files[i].Sized
 		}
 		if err := t.exec(insertFile, int64(f.ID), int64(a.Arrived.Workflow.ID), fileName, known(int64(f.Size), sized),
 			known(int64(f.Producer), f.Producer != planner.None)); err != nil {
