@@ -100,8 +100,7 @@ func foretell(ctx context.Context, by *session.Prediction, past *forecast.Past) 
 	if len(past.Batches)+len(past.Arrivals) == 0 {
 		return all, nil
 	}
-	names, tasks := map[string]*course{}, map[planner.TaskID]*course{}
-	surely := &foreknown{map[string]doubt{}, map[*executor.TaskSpec]doubt{}}
+	of := courses{}
 	began := time.Now()
 	for k := 0; k <= foretellMost && (k == 0 || time.Since(began) < foretellTime); k++ {
 		c, err := by.Simulate(ctx, past, k)
@@ -110,118 +109,106 @@ func foretell(ctx context.Context, by *session.Prediction, past *forecast.Past) 
 		} else if err != nil {
 			return all, err
 		}
+		of.take(c, past)
 		if k == 0 {
 			all.Unknown = by.Unpredicted(c)
-			surely.take(by, c)
-		}
-		for _, w := range c.Workflows {
-			switch {
-			case w.Ended == unit.Never: // it is stuck
-				courseOf(names, w.Name).add(k, 0, 0)
-			case w.Started != unit.Never: // it is not refused
-				courseOf(names, w.Name).add(k, w.Started, w.Ended)
-			}
-		}
-		spans := map[planner.TaskID][2]planner.Time{} // of all attempts
-		for i := range c.Attempts {
-			a := &c.Attempts[i]
-			if t, ok := past.Tasks[a.Task]; ok {
-				span, again := spans[t]
-				if !again {
-					span[0] = a.Queued
-				}
-				spans[t] = [2]planner.Time{span[0], max(span[1], a.Over)}
-			}
-		}
-		for spec, t := range past.Tasks {
-			if span, ok := spans[t]; ok || c.Workflows[spec.Workflow.ID].Ended == unit.Never {
-				courseOf(tasks, t).add(k, span[0], span[1])
-			}
+			of.doubt(by, c, past)
 		}
 	}
-	all.Workflows, all.Tasks = map[string]server.Expectation{}, map[planner.TaskID]server.Expectation{}
-	for name, c := range names {
-		all.Workflows[name] = surely.of(c.expectation(past.Now), surely.flows[name])
-	}
-	for spec, t := range past.Tasks {
-		if c := tasks[t]; c != nil {
-			all.Tasks[t] = surely.of(c.expectation(past.Now), surely.tasks[spec])
-		}
+	all.Of = map[server.Expected]server.Expectation{}
+	for what, c := range of {
+		all.Of[what] = c.expectation(past.Now)
 	}
 	return all, nil
 }
 
-// doubt says which instants of a task or workflow depend on programs of which nothing is known.
-type doubt struct{ start, end bool }
-
-// foreknown has the doubts about a course.
-type foreknown struct {
-	flows map[string]doubt
-	tasks map[*executor.TaskSpec]doubt
-}
-
-func (f *foreknown) take(by *session.Prediction, c *forecast.Course) {
-	starts, ends := by.Foreseen(c)
-	for i := range c.Attempts {
-		t := c.Attempts[i].Task
-		d := doubt{!starts[i], !ends[i]}
-		f.tasks[t] = d
-		if was, ok := f.flows[t.Workflow.Name]; ok {
-			d = doubt{was.start && d.start, was.end || d.end}
-		}
-		f.flows[t.Workflow.Name] = d
-	}
-}
-
-// of leaves doubtful instants out of an expectation.
-func (f *foreknown) of(e server.Expectation, d doubt) server.Expectation {
-	if e == (server.Expectation{}) {
-		return e
-	}
-	if d.start {
-		e.Start = unit.Never
-	}
-	if d.end {
-		e.End = unit.Never
-	}
-	return e
-}
-
-// course is when something starts and ends: without noise, and in the repetitions with noise.
+// course is when something starts and ends: without noise first, then in the repetitions with noise.
 type course struct {
-	start, end   planner.Time
 	starts, ends []planner.Time
+	begins, over bool // when it begins, or is over, depends on programs of which nothing is known
 }
 
-func courseOf[K comparable](all map[K]*course, key K) *course {
-	if all[key] == nil {
-		all[key] = &course{}
+type courses map[server.Expected]*course
+
+func (all courses) of(what server.Expected) *course {
+	if all[what] == nil {
+		all[what] = &course{}
 	}
-	return all[key]
+	return all[what]
 }
 
-func (c *course) add(repetition int, start, end planner.Time) {
-	if repetition == 0 {
-		c.start, c.end = start, end
-		return
-	}
+func (all courses) add(what server.Expected, start, end planner.Time) {
+	c := all.of(what)
 	c.starts, c.ends = append(c.starts, start), append(c.ends, end)
 }
 
-func (c *course) expectation(now planner.Time) server.Expectation {
-	e := server.Expectation{Start: c.start, StartLow: c.start, StartHigh: c.start, End: c.end, Low: c.end, High: c.end}
-	if len(c.ends) < 2 || e == (server.Expectation{}) {
+// take takes in a simulation.
+func (all courses) take(c *forecast.Course, past *forecast.Past) {
+	for _, w := range c.Workflows {
+		what := server.Expected{Workflow: w.Name, Task: planner.None}
+		switch {
+		case w.Ended == unit.Never: // it is stuck
+			all.add(what, 0, 0)
+		case w.Started != unit.Never: // it is not refused
+			all.add(what, w.Started, w.Ended)
+		}
+	}
+	spans := map[planner.TaskID][2]planner.Time{} // of all attempts
+	for i := range c.Attempts {
+		a := &c.Attempts[i]
+		if t, ok := past.Tasks[a.Task]; ok {
+			span, again := spans[t]
+			if !again {
+				span[0] = a.Queued
+			}
+			spans[t] = [2]planner.Time{span[0], max(span[1], a.Over)}
+		}
+	}
+	for spec, t := range past.Tasks {
+		if span, ok := spans[t]; ok || c.Workflows[spec.Workflow.ID].Ended == unit.Never {
+			all.add(server.Expected{Task: t}, span[0], span[1])
+		}
+	}
+}
+
+// doubt notes which instants depend on programs of which nothing is known.
+func (all courses) doubt(by *session.Prediction, c *forecast.Course, past *forecast.Past) {
+	starts, ends := by.Foreseen(c)
+	met := map[string]bool{}
+	for i := range c.Attempts {
+		spec := c.Attempts[i].Task
+		flow := all.of(server.Expected{Workflow: spec.Workflow.Name, Task: planner.None})
+		flow.begins = !starts[i] && (flow.begins || !met[spec.Workflow.Name])
+		flow.over = flow.over || !ends[i]
+		met[spec.Workflow.Name] = true
+		if t, ok := past.Tasks[spec]; ok {
+			task := all.of(server.Expected{Task: t})
+			task.begins, task.over = !starts[i], !ends[i]
+		}
+	}
+}
+
+// expectation is what is expected of a course; unit.Never is an instant that is in doubt.
+func (c *course) expectation(now planner.Time) (e server.Expectation) {
+	within := func(all []planner.Time, doubt bool) (expected, low, high planner.Time) {
+		expected, low, high = all[0], all[0], all[0]
+		if len(all) > 2 {
+			spans := make([]time.Duration, len(all)-1)
+			for i, t := range all[1:] {
+				spans[i] = t.Sub(now)
+			}
+			r := forecast.RangeOf(spans)
+			expected, low, high = now.Add(r.Expected), now.Add(r.Low), now.Add(r.High)
+		}
+		if doubt {
+			expected = unit.Never
+		}
+		return expected, low, high
+	}
+	if len(c.ends) == 0 || c.ends[0] == 0 { // it cannot start
 		return e
 	}
-	within := func(all []planner.Time) (expected, low, high planner.Time) {
-		spans := make([]time.Duration, len(all))
-		for i, t := range all {
-			spans[i] = t.Sub(now)
-		}
-		r := forecast.RangeOf(spans)
-		return now.Add(r.Expected), now.Add(r.Low), now.Add(r.High)
-	}
-	e.Start, e.StartLow, e.StartHigh = within(c.starts)
-	e.End, e.Low, e.High = within(c.ends)
+	e.Start, e.StartLow, e.StartHigh = within(c.starts, c.begins)
+	e.End, e.Low, e.High = within(c.ends, c.over)
 	return e
 }

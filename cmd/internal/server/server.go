@@ -140,20 +140,25 @@ type UnderWay struct {
 // mostNamed bounds Names.
 const mostNamed = 5
 
-// Expectations are those of workflows by name, and of single tasks that have arrived. One that has not is to have a
-// workflow of its own.
+// Expectations are those of workflows and of single tasks.
 type Expectations struct {
-	Workflows map[string]Expectation
-	Tasks     map[planner.TaskID]Expectation
-	Unknown   string // why instants are not known; "" if all are
+	Of      map[Expected]Expectation
+	Unknown string // why instants are not known; "" if all are
+}
+
+// Expected is a workflow by its name, or a single task that has arrived. One that has not is to have a workflow of its
+// own.
+type Expected struct {
+	Workflow string         // "" of a task
+	Task     planner.TaskID // planner.None of a workflow
 }
 
 func (x *Expectations) of(e *entry) (f Expectation, known bool) {
+	of := Expected{e.flow, planner.None}
 	if e.single && e.arrived {
-		f, known = x.Tasks[e.Task]
-		return f, known
+		of = Expected{Task: e.Task}
 	}
-	f, known = x.Workflows[e.flow]
+	f, known = x.Of[of]
 	return f, known
 }
 
