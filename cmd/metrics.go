@@ -27,7 +27,7 @@ import (
 // measuredRun has the metrics of a run of the log and of its workflows.
 type measuredRun struct {
 	info   sqlite.RunInfo
-	values []sqlite.Metric
+	values []metrics.Value
 	flows  []measuredWorkflow
 }
 
@@ -65,9 +65,14 @@ func metricsOf(ctx context.Context, log *sqlite.DB, name string) (m measuredRun,
 		if err != nil {
 			return m, exit.With(exit.Host, err)
 		}
-		m.values = session.RunMetrics(collector, window)
-		for _, w := range session.WorkflowMetrics(collector, window) {
-			m.flows = append(m.flows, measuredNow(collector, &w))
+		m.values = collector.Run(window)
+		counted, all := collector.Counted(window), collector.Workflows()
+		for i := range all {
+			counts := len(counted) > 0 && counted[0] == &all[i]
+			if counts {
+				counted = counted[1:]
+			}
+			m.flows = append(m.flows, measuredNow(&all[i], counts))
 		}
 	}
 	return m, nil
@@ -178,7 +183,7 @@ func figureOf(ctx context.Context, log *sqlite.DB, m measuredRun) (tables.Figure
 		return f, err
 	}
 	f.InSystem = collector.InSystem().Thin(seriesPoints)
-	if slices.ContainsFunc(m.values, func(m sqlite.Metric) bool { return m.Name == "jain" }) {
+	if slices.ContainsFunc(m.values, func(m metrics.Value) bool { return m.Name == "jain" }) {
 		f.Shares = collector.Shares()
 	}
 	f.Timeline, err = tables.ReadTimeline(ctx, log, m.info.Name)
@@ -189,7 +194,7 @@ func figureOf(ctx context.Context, log *sqlite.DB, m measuredRun) (tables.Figure
 const seriesPoints = 2000
 
 // printMetrics prints the metrics of a run: samples over workflows as a table, then single numbers.
-func printMetrics(to io.Writer, values []sqlite.Metric) {
+func printMetrics(to io.Writer, values []metrics.Value) {
 	byName := map[string]float64{}
 	for _, v := range values {
 		byName[v.Name] = v.Value
@@ -210,20 +215,19 @@ func printMetrics(to io.Writer, values []sqlite.Metric) {
 		return row
 	})
 	fmt.Fprintf(to, "%s\n\n", tables.SlowdownNote)
-	single := slices.DeleteFunc(slices.Clone(values), func(v sqlite.Metric) bool {
+	single := slices.DeleteFunc(slices.Clone(values), func(v metrics.Value) bool {
 		of, column, _ := strings.Cut(v.Name, "_")
 		_, inTable := byName[of+"_median"]
 		return inTable && slices.Contains(statistics, column)
 	})
-	columns.List(to, single, 0, "metric|value", func(v sqlite.Metric) []any {
+	columns.List(to, single, 0, "metric|value", func(v metrics.Value) []any {
 		return []any{v.Name, text(v.Name)}
 	})
 }
 
 // measuredNow is a workflow of a run that is not over, as the log would show it.
-func measuredNow(collector *metrics.Collector, m *sqlite.WorkflowMetrics) measuredWorkflow {
-	w := &collector.Workflows()[m.Workflow]
-	out := measuredWorkflow{Workflow: w.Name, Tasks: w.Tasks, Counts: m.Counts, Arrived: w.Arrived.Seconds(),
+func measuredNow(w *metrics.Workflow, counts bool) measuredWorkflow {
+	out := measuredWorkflow{Workflow: w.Name, Tasks: w.Tasks, Counts: counts, Arrived: w.Arrived.Seconds(),
 		Work: w.Work.Seconds(), Critical: w.CriticalPath.Seconds()}
 	if w.Due != unit.Never {
 		out.Due = number(w.Due.Seconds())

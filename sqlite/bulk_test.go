@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"gantry/executor"
+	"gantry/executor/experiment/metrics"
 	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/policy"
@@ -273,7 +274,7 @@ func TestAClosedLogIsOneFile(t *testing.T) {
 		must(t, err)
 		l := logtest.New(t, db, logtest.Info("calm"))
 		l.Arrive(0, "w", []string{"a"}, [][]int32{nil})
-		must(t, errors.Join(l.Finish(context.Background(), sqlite.Failed, 1), l.Measure(nil, nil), db.Close()))
+		must(t, errors.Join(l.Finish(context.Background(), sqlite.Failed, 1), l.Measure(nil, nil, nil), db.Close()))
 		if _, err := os.Stat(path + "-wal"); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("mode %d: a log of writes is left beside the file: %v", mode, err)
 		}
@@ -301,12 +302,10 @@ func TestMetricsAreKeptWithTheRun(t *testing.T) {
 	l.Arrive(logtest.Second, "x", []string{"a", "a"}, [][]int32{nil, nil})
 	must(t, l.Finish(context.Background(), sqlite.Finished, 0))
 	for _, slowdown := range []float64{9, 1.5} { // the later ones count
-		must(t, l.Measure([]sqlite.Metric{{Name: "slowdown_mean", Value: slowdown},
-			{Name: "slowdown_sd", Value: math.NaN()}},
-			[]sqlite.WorkflowMetrics{{Workflow: 0, Counts: true, Wait: time.Second, Makespan: 2 * time.Second,
-				Response: 3 * time.Second, Work: 2 * time.Second,
-				CriticalPath: 2 * time.Second, Lowest: time.Second}, {Workflow: 1, Wait: -1, Makespan: -1,
-				Response: -1}}))
+		all := []metrics.Workflow{{ID: 0, Started: logtest.Second, Ended: 3 * logtest.Second, Work: 2 * time.Second,
+			CriticalPath: 2 * time.Second, Lowest: time.Second}, {ID: 1, Failed: 1}}
+		must(t, l.Measure([]metrics.Value{{Name: "slowdown_mean", Value: slowdown},
+			{Name: "slowdown_sd", Value: math.NaN()}}, all, []*metrics.Workflow{&all[0]}))
 	}
 	if got := rowsOf(t, path,
 		"SELECT run, name, value FROM v_metrics ORDER BY name"); fmt.Sprint(got) != "[[calm slowdown_mean 1.5] "+
@@ -318,7 +317,7 @@ func TestMetricsAreKeptWithTheRun(t *testing.T) {
 		t.Error(got)
 	}
 	values, err := db.Metrics(context.Background(), "calm")
-	if err != nil || len(values) != 2 || values[0] != (sqlite.Metric{Name: "slowdown_mean", Value: 1.5}) ||
+	if err != nil || len(values) != 2 || values[0] != (metrics.Value{Name: "slowdown_mean", Value: 1.5}) ||
 		values[1].Value == values[1].Value {
 		t.Errorf("%v, %v", values, err)
 	}

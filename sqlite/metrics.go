@@ -4,27 +4,17 @@ import (
 	"context"
 	"time"
 
+	"gantry/executor/experiment/metrics"
 	"gantry/planner"
 )
 
-// Metric is one number of a run as a whole. NaN: it has none.
-type Metric struct {
-	Name  string
-	Value float64
-}
-
-// WorkflowMetrics are the metrics of one workflow. Wait, Makespan and Response are -1 for one that has not ended well.
-type WorkflowMetrics struct {
-	Workflow                 planner.WorkflowID
-	Counts                   bool // within the window that the metrics of the run are of
-	Wait, Makespan, Response time.Duration
-	Work                     time.Duration // sum of the runtimes at speed 1
-	CriticalPath             time.Duration // of the runtimes at speed 1
-	Lowest                   time.Duration // length of the path that no schedule is shorter than
-}
-
-// Measure keeps the metrics of a run that is over, in the order given, in place of earlier ones.
-func (r *Run) Measure(run []Metric, workflows []WorkflowMetrics) error {
+// Measure keeps the metrics of a run that is over, in the order given, in place of earlier ones. Counted are those of
+// its workflows that are within the window of the metrics of the run.
+func (r *Run) Measure(run []metrics.Value, workflows []metrics.Workflow, counted []*metrics.Workflow) error {
+	counts := map[planner.WorkflowID]bool{}
+	for _, w := range counted {
+		counts[w.ID] = true
+	}
 	return r.db.transact(func() error {
 		for _, table := range []string{"run_metrics", "workflow_metrics"} {
 			if err := r.db.exec("DELETE FROM "+table+" WHERE run = ?", r.id); err != nil {
@@ -38,10 +28,11 @@ func (r *Run) Measure(run []Metric, workflows []WorkflowMetrics) error {
 				return err
 			}
 		}
-		for _, m := range workflows {
-			if err := r.db.exec("INSERT INTO workflow_metrics VALUES (?,?,?,?,?,?,?,?,?)", r.id, m.Workflow, m.Counts,
-				known(int64(m.Wait), m.Wait >= 0), known(int64(m.Makespan), m.Makespan >= 0),
-				known(int64(m.Response), m.Response >= 0), m.Work, m.CriticalPath, m.Lowest); err != nil {
+		for i := range workflows {
+			w := &workflows[i]
+			done := func(d time.Duration) any { return known(int64(d), w.Done()) }
+			if err := r.db.exec("INSERT INTO workflow_metrics VALUES (?,?,?,?,?,?,?,?,?)", r.id, w.ID, counts[w.ID],
+				done(w.Wait()), done(w.Makespan()), done(w.Response()), w.Work, w.CriticalPath, w.Lowest); err != nil {
 				return err
 			}
 		}
@@ -50,8 +41,8 @@ func (r *Run) Measure(run []Metric, workflows []WorkflowMetrics) error {
 }
 
 // Metrics returns the metrics that Measure kept of a run, given as in Find; none if the run has not ended.
-func (db *DB) Metrics(ctx context.Context, run string) ([]Metric, error) {
-	return rowsOfRun[Metric](ctx, db, run, "SELECT name, coalesce(value, 'NaN') FROM run_metrics WHERE run = ? "+
+func (db *DB) Metrics(ctx context.Context, run string) ([]metrics.Value, error) {
+	return rowsOfRun[metrics.Value](ctx, db, run, "SELECT name, coalesce(value, 'NaN') FROM run_metrics WHERE run = ? "+
 		"ORDER BY position")
 }
 

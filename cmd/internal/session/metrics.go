@@ -10,33 +10,6 @@ import (
 	"gantry/sqlite"
 )
 
-// RunMetrics are the metrics of a run as the log keeps them.
-func RunMetrics(collector *metrics.Collector, window metrics.Window) []sqlite.Metric {
-	var out []sqlite.Metric
-	for _, v := range collector.Run(window) {
-		out = append(out, sqlite.Metric(v))
-	}
-	return out
-}
-
-// WorkflowMetrics are the metrics of its workflows as the log keeps them.
-func WorkflowMetrics(collector *metrics.Collector, window metrics.Window) []sqlite.WorkflowMetrics {
-	counts := map[planner.WorkflowID]bool{}
-	for _, w := range collector.Counted(window) {
-		counts[w.ID] = true
-	}
-	out := make([]sqlite.WorkflowMetrics, len(collector.Workflows()))
-	for i := range out {
-		w := &collector.Workflows()[i]
-		out[i] = sqlite.WorkflowMetrics{Workflow: w.ID, Counts: counts[w.ID], Wait: -1, Makespan: -1, Response: -1,
-			Work: w.Work, CriticalPath: w.CriticalPath, Lowest: w.Lowest}
-		if w.Done() {
-			out[i].Wait, out[i].Makespan, out[i].Response = w.Wait(), w.Makespan(), w.Response()
-		}
-	}
-	return out
-}
-
 // MeasureLog takes the metrics of a run from its log, of the window that its workload says.
 func MeasureLog(ctx context.Context, log *sqlite.DB, info sqlite.RunInfo) (*metrics.Collector, metrics.Window, error) {
 	set, err := settingsOf(&info)

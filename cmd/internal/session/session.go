@@ -398,7 +398,7 @@ func (s *Session) finish(ctx context.Context, state sqlite.State, code int) erro
 			return err
 		}
 	}
-	return s.Log.Measure(RunMetrics(collector, window), WorkflowMetrics(collector, window))
+	return s.Log.Measure(collector.Run(window), collector.Workflows(), collector.Counted(window))
 }
 
 // Outcome is how a run ended.

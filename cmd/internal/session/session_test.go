@@ -261,7 +261,7 @@ func TestARunOfTheLogIsSimulatedAgain(t *testing.T) {
 	collector, window, err := session.MeasureLog(t.Context(), log, info)
 	l.must(err)
 	kept, err := log.Metrics(t.Context(), "first")
-	if got, want := fmt.Sprint(session.RunMetrics(collector, window)), fmt.Sprint(kept); err != nil || got != want {
+	if got, want := fmt.Sprint(collector.Run(window)), fmt.Sprint(kept); err != nil || got != want {
 		t.Errorf("%v: metrics of the log: %s\nas it went: %s", err, got, want)
 	}
 }
