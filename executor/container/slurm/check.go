@@ -72,30 +72,17 @@ func (c Check) Ask(ctx context.Context, a *allocation.Allocation) ([]Report, err
 
 func (c Check) ask(ctx context.Context, a *allocation.Allocation, name string) (r Report, err error) {
 	path := filepath.Join(c.Dir, "report-"+name+".json")
-	cpus, memory := 1, int64(0)
-	for _, n := range a.Nodes() {
-		if n.Name == name {
-			cpus, memory = n.Cores, n.Memory
-		}
-	}
-	argv := append([]string{c.Program, "slurm-node", "--report", path}, c.Args...)
-	spec := allocation.StepSpec{Node: name, CPUs: cpus, Memory: memory, Name: "gantry-check", Argv: argv, Dir: "/"}
-	run, err := a.StartStep(ctx, spec)
-	if err != nil {
-		return r, err
-	}
-	stop := context.AfterFunc(ctx, run.End)
-	defer stop()
-	run.Stdin().Close()
-	_, _ = io.Copy(io.Discard, run.Stdout())
-	failed := run.Wait()
+	spec := allocation.StepSpec{Node: name, Name: "gantry-check", Dir: "/",
+		Argv: append([]string{c.Program, "slurm-node", "--report", path}, c.Args...)}
+	spec.CPUs, spec.Memory = a.Size(name)
+	said, failed := a.RunStep(ctx, spec)
 	text, err := os.ReadFile(path)
 	switch {
 	case err == nil:
 		return r, json.Unmarshal(text, &r)
 	case !errors.Is(err, fs.ErrNotExist):
 		return r, err
-	case failed != nil && unseen.MatchString(run.Said()):
+	case failed != nil && unseen.MatchString(said):
 		return r, &allocation.Error{What: fmt.Sprintf("node %s does not see %s", name, c.Dir),
 			Remedy: "name a directory that all nodes share with --shared", Err: failed}
 	case failed != nil:

@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -404,23 +403,26 @@ func (e *Engine) begin(j *job) (*step, error) {
 			}
 		})
 	}
-	e.work.Add(1)
-	go e.listen(s)
+	e.work.Go(func() { e.listen(s) })
 	return s, nil
+}
+
+// step runs a step that does one thing on a node, such as --tidy, with so much memory for a container.
+func (e *Engine) step(ctx context.Context, name string, memory int64, do string, args ...string) (string, error) {
+	spec := allocation.StepSpec{Node: name, Name: "gantry-" + do, Dir: "/",
+		Argv: append([]string{e.cfg.Program, "slurm-node", "--" + do}, args...)}
+	spec.CPUs, spec.Memory = e.size(name, memory)
+	return e.cfg.Allocation.RunStep(ctx, spec)
 }
 
 // size is the size of a step on its node: all CPUs of the allocation there, as Slurm binds steps that overlap to the
 // same first ones if they ask for fewer, and the memory of its container and of the programs that run it.
 func (e *Engine) size(name string, limit int64) (cpus int, memory int64) {
-	for _, n := range e.cfg.Allocation.Nodes() {
-		if n.Name == name {
-			cpus, memory = n.Cores, n.Memory
-		}
-	}
+	cpus, memory = e.cfg.Allocation.Size(name)
 	if limit > 0 && (memory == 0 || limit+Overhead < memory) {
 		memory = limit + Overhead
 	}
-	return max(1, cpus), memory
+	return cpus, memory
 }
 
 // Remove ends a container and removes its remains.
@@ -433,11 +435,8 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 		return err
 	}
 	if r, err := e.result(j); err == nil && r == nil && !e.lives(ctx, j) {
-		e.seek(j)
-		select {
-		case <-j.ended:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := e.found(ctx, j); err != nil {
+			return err
 		}
 	} else if err == nil && r == nil {
 		if err := e.Signal(ctx, id, "SIGKILL"); err != nil && !errdefs.IsConflict(err) {
@@ -475,11 +474,8 @@ func (e *Engine) Inspect(ctx context.Context, id string) (container.State, error
 	lost := j.lost
 	e.mu.Unlock()
 	if lost == "" && !e.lives(ctx, j) {
-		e.seek(j)
-		select {
-		case <-j.ended:
-		case <-ctx.Done():
-			return s, ctx.Err()
+		if err := e.found(ctx, j); err != nil {
+			return s, err
 		}
 		if s, known, err := e.look(j); err != nil || known { // it ended just now
 			return s, err
@@ -772,15 +768,7 @@ func (e *Engine) tidy() {
 			continue
 		}
 		work.Go(func() {
-			cpus, memory := e.size(name, 0)
-			argv := []string{e.cfg.Program, "slurm-node", "--tidy", e.cfg.RunDir}
-			run, err := e.cfg.Allocation.StartStep(ctx, allocation.StepSpec{Node: name, Name: "gantry-tidy",
-				CPUs: cpus, Memory: memory, Argv: argv, Dir: "/"})
-			if err == nil {
-				run.Stdin().Close()
-				_, _ = io.Copy(io.Discard, run.Stdout())
-				_ = run.Wait()
-			}
+			_, _ = e.step(ctx, name, 0, "tidy", e.cfg.RunDir)
 		})
 	}
 	work.Wait()

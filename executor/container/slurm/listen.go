@@ -2,20 +2,18 @@ package slurm
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"gantry/executor/container/slurm/allocation"
 	"gantry/executor/container/slurm/node"
 )
 
 // listen reads the messages of a step until it ends.
 func (e *Engine) listen(s *step) {
-	defer e.work.Done()
 	said := bufio.NewScanner(s.run.Stdout())
 	said.Buffer(nil, node.LongestLine)
 	for said.Scan() {
@@ -69,32 +67,36 @@ func (e *Engine) listen(s *step) {
 	}
 	close(s.gone)
 	if s.job != nil {
-		e.seekLocked(s.job)
+		e.seek(s.job)
 	}
 }
 
-// seek has search look for a container, once.
-func (e *Engine) seek(j *job) {
+// found waits until search has found the end of a container.
+func (e *Engine) found(ctx context.Context, j *job) error {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.seekLocked(j)
+	e.seek(j)
+	e.mu.Unlock()
+	select {
+	case <-j.ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
-// seekLocked does so. e.mu is held.
-func (e *Engine) seekLocked(j *job) {
+// seek has search look for a container, once. e.mu is held.
+func (e *Engine) seek(j *job) {
 	if j.over || j.sought {
 		return
 	}
 	j.sought = true
-	e.work.Add(1)
-	go e.search(j)
+	e.work.Go(func() { e.search(j) })
 }
 
 // search finds the end of a container whose srun has ended without a word, or was another gantry's: srun may have been
 // killed, and its step continues. If the step is gone, its remaining processes are ended before the container counts as
 // lost, and its task is tried again.
 func (e *Engine) search(j *job) {
-	defer e.work.Done()
 	for e.ctx.Err() == nil {
 		alive := e.lives(e.ctx, j)
 		r, err := j.dir.Result()
@@ -144,7 +146,10 @@ func (e *Engine) clear(j *job) error {
 		if _, why := e.state(e.cfg.Allocation.Nodes(), j.node, j.launch.Node); why != "" || e.ended() {
 			return nil
 		}
-		if err = e.clearOnce(j, name); err == nil {
+		ctx, cancel := context.WithTimeout(e.ctx, clearTime/4)
+		_, err = e.step(ctx, j.launch.Node, 1, "clear", "--runtime", e.cfg.Runtimes[j.node], "--step", name,
+			e.cfg.RunDir, j.id)
+		if cancel(); err == nil {
 			return os.RemoveAll(filepath.Join(node.Steps(e.cfg.RunDir), name))
 		}
 		if time.Since(begun) > clearTime {
@@ -158,20 +163,4 @@ func (e *Engine) clear(j *job) error {
 		case <-time.After(wait):
 		}
 	}
-}
-
-// clearOnce runs one job step that does so.
-func (e *Engine) clearOnce(j *job, name string) error {
-	spec := allocation.StepSpec{Node: j.launch.Node, Name: "gantry-clear", Dir: "/", Argv: []string{e.cfg.Program,
-		"slurm-node", "--clear", "--runtime", e.cfg.Runtimes[j.node], "--step", name, e.cfg.RunDir, j.id}}
-	spec.CPUs, spec.Memory = e.size(j.launch.Node, 1)
-	run, err := e.cfg.Allocation.StartStep(e.ctx, spec)
-	if err != nil {
-		return err
-	}
-	limit := time.AfterFunc(clearTime/4, run.Kill)
-	defer limit.Stop()
-	run.Stdin().Close()
-	_, _ = io.Copy(io.Discard, run.Stdout())
-	return run.Wait()
 }

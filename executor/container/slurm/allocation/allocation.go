@@ -57,6 +57,16 @@ func (a *Allocation) Nodes() []Node {
 	return slices.Clone(a.nodes)
 }
 
+// Size is the share of the allocation in a node: its CPUs, at least one, and its memory.
+func (a *Allocation) Size(node string) (cpus int, memory int64) {
+	for _, n := range a.Nodes() {
+		if n.Name == node {
+			return max(1, n.Cores), n.Memory
+		}
+	}
+	return 1, 0
+}
+
 // Away reports whether slurmctld did not answer when it was last asked.
 func (a *Allocation) Away() bool {
 	a.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // StepSpec is a job step to start: one process on one node.
@@ -21,7 +22,6 @@ type StepSpec struct {
 	Name   string // by which Steps finds it
 	Argv   []string
 	Dir    string
-	Env    []string // added to the caller's
 }
 
 // Running is a step that was asked for, through an srun that outlives this process.
@@ -40,12 +40,6 @@ func (r *Running) Stdout() io.Reader { return r.out }
 
 // Kill ends the srun here; the step continues.
 func (r *Running) Kill() { _ = r.cmd.Process.Kill() }
-
-// End has the srun here end the step.
-func (r *Running) End() { _ = r.cmd.Process.Signal(syscall.SIGTERM) }
-
-// Said is the standard error of srun and the step, or the end of it.
-func (r *Running) Said() string { return r.said.String() }
 
 // Wait waits for the end of srun. Its error has the last line of srun's standard error.
 func (r *Running) Wait() error {
@@ -91,7 +85,7 @@ func (a *Allocation) StartStep(ctx context.Context, s StepSpec) (*Running, error
 	if r.out, err = r.cmd.StdoutPipe(); err != nil {
 		return nil, err
 	}
-	r.cmd.Env = append(environment(), s.Env...)
+	r.cmd.Env = environment()
 	r.cmd.Stderr = &r.said
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := r.cmd.Start(); err != nil {
@@ -102,6 +96,25 @@ func (a *Allocation) StartStep(ctx context.Context, s StepSpec) (*Running, error
 	}
 	return r, nil
 }
+
+// RunStep runs a step to its end, or to that of ctx. It needs no input, and what it prints is left out.
+func (a *Allocation) RunStep(ctx context.Context, s StepSpec) (said string, err error) {
+	r, err := a.StartStep(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	defer context.AfterFunc(ctx, func() {
+		_ = r.cmd.Process.Signal(syscall.SIGTERM) // srun ends the step
+		time.AfterFunc(stepEnd, r.Kill)
+	})()
+	r.in.Close()
+	_, _ = io.Copy(io.Discard, r.out)
+	err = r.Wait()
+	return r.said.String(), err
+}
+
+// stepEnd is how long srun may take to end a step.
+const stepEnd = 10 * time.Second
 
 // Step is a job step that Slurm knows.
 type Step struct {
