@@ -44,41 +44,33 @@ func (i *images) id(name string) string {
 	return i.ids[name]
 }
 
-// claim returns those of the names that are not known and that nobody fetches: the caller is to fetch them, and then
-// releases them. If others are fetched, it returns a channel that is closed when another may be known.
-func (i *images) claim(names map[string]bool) (mine map[string]bool, others <-chan struct{}) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	mine = map[string]bool{}
-	for name := range names {
-		if i.ids[name] != "" {
-			continue
+// claim waits until nobody fetches the image of that name. The caller may do so until it calls release.
+func (i *images) claim(ctx context.Context, name string) (release func(), err error) {
+	for {
+		i.mu.Lock()
+		other := i.coming[name]
+		if other == nil {
+			break
 		}
-		if c := i.coming[name]; c != nil {
-			others = c
-			continue
+		i.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
-		mine[name] = true
 	}
+	defer i.mu.Unlock()
 	if i.coming == nil {
 		i.coming = map[string]chan struct{}{}
 	}
 	over := make(chan struct{})
-	for name := range mine {
-		i.coming[name] = over
-	}
-	return mine, others
-}
-
-// release ends a claim.
-func (i *images) release(mine map[string]bool) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	over := i.coming[slices.Sorted(maps.Keys(mine))[0]]
-	for name := range mine {
+	i.coming[name] = over
+	return func() {
+		i.mu.Lock()
+		defer i.mu.Unlock()
 		delete(i.coming, name)
-	}
-	close(over)
+		close(over)
+	}, nil
 }
 
 // openStore opens the store of images of this host, once.
@@ -109,26 +101,19 @@ func (i *images) keep(log *sqlite.Run, dir string) error {
 // FetchWanted makes images present for a submission to a server. It waits for these images, also for those that another
 // submission fetches, and for no others.
 func (s *Session) FetchWanted(ctx context.Context, wanted map[string]bool) error {
-	for len(wanted) > 0 {
-		mine, others := s.claim(wanted)
-		if len(mine) > 0 {
-			err := s.fetch(ctx, &s.Planning, s.Log, mine)
-			if err == nil {
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		release, err := s.claim(ctx, name)
+		if err != nil {
+			return err
+		}
+		if s.id(name) == "" { // else the other one has fetched it
+			if err = s.fetch(ctx, &s.Planning, s.Log, map[string]bool{name: true}); err == nil {
 				err = s.keep(s.Log, s.Dir)
 			}
-			s.release(mine)
-			if err != nil {
-				return err
-			}
 		}
-		maps.DeleteFunc(wanted, func(name string, _ bool) bool { return mine[name] || s.id(name) != "" })
-		if others == nil {
-			break
-		}
-		select {
-		case <-others: // if it failed there, it is tried here
-		case <-ctx.Done():
-			return ctx.Err()
+		release()
+		if err != nil {
+			return err
 		}
 	}
 	return nil
