@@ -83,14 +83,14 @@ type Server struct {
 	faulty   atomic.Int64 // requests whose handler panicked
 
 	mu        sync.Mutex
-	entries   map[int64]*entry // submissions that are not over
-	places    map[place]*entry // those that have arrived
-	waiters   map[int64]map[chan struct{}]bool
-	holders   map[string]int        // submissions that are not over, by the key of their secrets
-	underWay  map[int]amount        // requests that hand in work, by user
-	connected map[net.Conn]int      // users of connections
-	open      map[int]int           // connections, by user
-	reading   map[int]chan struct{} // a place for each log that is sent, by user
+	entries   map[int64]*entry        // submissions that are not over
+	places    map[place]*entry        // those that have arrived
+	waiters   map[int64]chan struct{} // closed when a submission may be over
+	holders   map[string]int          // submissions that are not over, by the key of their secrets
+	underWay  map[int]amount          // requests that hand in work, by user
+	connected map[net.Conn]int        // users of connections
+	open      map[int]int             // connections, by user
+	reading   map[int]chan struct{}   // a place for each log that is sent, by user
 
 	tails map[int]tails // by user; guarded by mu
 }
@@ -169,7 +169,7 @@ type Expectation struct{ Start, StartLow, StartHigh, End, Low, High planner.Time
 // New returns a server. Restore adds the submissions in the log that are not over.
 func New(cfg Config) *Server {
 	s := &Server{Config: cfg, entries: map[int64]*entry{}, places: map[place]*entry{},
-		waiters: map[int64]map[chan struct{}]bool{}, holders: map[string]int{}, tails: map[int]tails{},
+		waiters: map[int64]chan struct{}{}, holders: map[string]int{}, tails: map[int]tails{},
 		underWay: map[int]amount{}, connected: map[net.Conn]int{}, open: map[int]int{},
 		reading: map[int]chan struct{}{}}
 	if s.Fault == nil {

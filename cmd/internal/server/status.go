@@ -99,10 +99,10 @@ func (s *Server) promises(notes []planner.Note) {
 
 // wakeLocked wakes the requests that wait for a submission, which may be over.
 func (s *Server) wakeLocked(id int64) {
-	for c := range s.waiters[id] {
+	if c := s.waiters[id]; c != nil {
 		close(c)
+		delete(s.waiters, id)
 	}
-	delete(s.waiters, id)
 }
 
 // wake takes out a submission that has not arrived and will not, and wakes the requests that wait for it.
@@ -116,21 +116,13 @@ func (s *Server) wake(id int64) {
 }
 
 // await returns a channel that is closed when a submission may be over.
-func (s *Server) await(id int64) (c chan struct{}, end func()) {
-	c = make(chan struct{})
+func (s *Server) await(id int64) chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.waiters[id] == nil {
-		s.waiters[id] = map[chan struct{}]bool{}
+		s.waiters[id] = make(chan struct{})
 	}
-	s.waiters[id][c] = true
-	return c, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if delete(s.waiters[id], c); len(s.waiters[id]) == 0 {
-			delete(s.waiters, id)
-		}
-	}
+	return s.waiters[id]
 }
 
 // lookEvery is how often a waiting request looks by itself, in case a submission ended without an event.
@@ -146,19 +138,22 @@ func (s *Server) status(ctx context.Context, id int64, r *http.Request, by Peer)
 		until = until.Add(d)
 	}
 	for {
-		over, end := s.await(id)
+		over := s.await(id)
 		st, err := s.statusFor(ctx, id, by)
 		left := time.Until(until)
-		if err != nil || st.Over || left <= 0 {
-			end()
+		if err != nil || st.Over { // nothing else wakes those who wait
+			s.mu.Lock()
+			s.wakeLocked(id)
+			s.mu.Unlock()
 			return st, err
+		} else if left <= 0 {
+			return st, nil
 		}
 		select {
 		case <-over:
 		case <-ctx.Done():
 		case <-time.After(min(left, lookEvery)):
 		}
-		end()
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -479,7 +474,7 @@ func (s *Server) live(ctx context.Context, of []entry, explain bool) ([]api.Stat
 		*st = *StatusOf(o, s.About.Started)
 		st.Class, st.Tasks, st.Running, st.Message = e.class.String(), e.tasks, running[e.place()], ""
 		st.Release, st.Due = s.wall(max(e.release, e.Arrival), e.At), s.wall(e.due, 0)
-		if st.Running == 0 { // what the log has is of an earlier try
+		if st.Running == 0 && !st.Over { // what the log has is of an earlier try
 			st.Node, st.Ended = "", nil
 		}
 		switch t, waits := ready[e.ID]; {
