@@ -93,7 +93,7 @@ func Run(ctx context.Context, set *session.Settings, o session.Options, with Opt
 		return exit.Usagef("--name %s: the directory has run %s, which has not ended: leave --name out, or use "+
 			"another --dir", s.Name, run)
 	}
-	return s.Open(ctx, run, func() error { return v.continues(s) })
+	return s.Open(ctx, run)
 }
 
 // continues says in which settings a run differs from the given ones.
@@ -241,6 +241,9 @@ func (v *Server) runnable(sub *executor.Submission, wanted map[string]bool) erro
 
 // Restore takes in accepted submissions that have not ended, once the log was read back.
 func (v *Server) Restore(ctx context.Context, s *session.Session) (err error) {
+	if err := v.continues(s); err != nil {
+		return err
+	}
 	v.open(s)
 	if s.Engine.Arrivals, err = v.Server.Restore(ctx, s.Engine.Planner.View()); err != nil {
 		return exit.With(exit.Host, err)

@@ -187,27 +187,16 @@ func (w *work) wantRest(images map[string][]planner.TaskID) {
 	}
 }
 
-// Open begins the run of a server, or continues the one that is named. Kept sees the settings that a run continues
-// with.
-func (s *Session) Open(ctx context.Context, run string, kept func() error) (err error) {
-	if run == "" {
-		if err := s.makePlatform(); err != nil {
-			return err
-		}
-		if s.Engine, err = s.Assemble(ctx); err != nil {
-			return err
-		}
-		return s.start(ctx, sqlite.Durable)
+// Open begins the run of a server, or continues the one that is named.
+func (s *Session) Open(ctx context.Context, run string) (err error) {
+	if run != "" {
+		return s.Continue(ctx, run, "")
 	}
-	s.resumes = true
-	if _, err := s.existing(ctx, run, ""); err != nil {
+	if err := s.makePlatform(); err != nil {
 		return err
 	}
-	if err := kept(); err != nil {
+	if s.Engine, err = s.Assemble(ctx); err != nil {
 		return err
 	}
-	if s.page, err = s.opts.openPage(s.DB, s.Name); err != nil {
-		return err
-	}
-	return s.resume(ctx, nil)
+	return s.start(ctx, sqlite.Durable)
 }
