@@ -111,10 +111,11 @@ type call struct {
 	host Host
 	now  time.Time
 	// Values that only mean something together.
-	mem, memPerCPU, nodes, tasksPerNode, minCPUs string
-	gpus, gpusPerNode, gpusPerTask, gres         int
-	format                                       string
-	parse                                        func(format string) ([]field, error)
+	mem, memPerCPU, nodes                string
+	tasksPerNode, minCPUs                int
+	gpus, gpusPerNode, gpusPerTask, gres int
+	format                               string
+	parse                                func(format string) ([]field, error)
 }
 
 // Request is what command lines have in common.

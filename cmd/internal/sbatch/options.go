@@ -100,7 +100,7 @@ var sbatchOptions = slices.Concat(
 			_, err := Memory(text)
 			return err
 		}),
-		into("mincpus=", func(c *call) *string { return &c.minCPUs }),
+		parsed("mincpus=", count, func(c *call) *int { return &c.minCPUs }),
 		into("licenses,L=", func(c *call) *string { return &c.Job.Licenses }),
 		parsed("gpus,G=", gpus, func(c *call) *int { return &c.gpus }),
 		parsed("gpus-per-node=", gpus, func(c *call) *int { return &c.gpusPerNode }),
@@ -108,7 +108,7 @@ var sbatchOptions = slices.Concat(
 		parsed("gres=", gpus, func(c *call) *int { return &c.gres }),
 		into("nodes,N=", func(c *call) *string { return &c.nodes }),
 		parsed("ntasks,n=", count, func(c *call) *int { return &c.Tasks }),
-		into("ntasks-per-node=", func(c *call) *string { return &c.tasksPerNode }),
+		parsed("ntasks-per-node=", count, func(c *call) *int { return &c.tasksPerNode }),
 		honoured("open-mode=", func(c *call, text string) error {
 			if c.Append = text == "append"; !c.Append && text != "truncate" {
 				return fmt.Errorf("%q: write append or truncate", text)

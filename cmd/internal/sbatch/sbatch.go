@@ -6,7 +6,6 @@ package sbatch
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"path"
 	"regexp"
@@ -255,34 +254,25 @@ func (j *Job) output() string {
 
 // cpus works out how many CPUs and GPUs the job wants.
 func (c *call) cpus() error {
-	optional := func(option, text string) (n int, err error) {
-		if text == "" {
-			return 0, nil
+	if least, most, ranged := strings.Cut(c.nodes, "-"); c.nodes != "" {
+		nodes, err := count(least)
+		if ranged && err == nil {
+			_, err = count(most)
 		}
-		if n, err = count(text); err != nil {
-			err = usagef("--%s: %w", option, err)
+		if err != nil {
+			return usagef("--nodes: %w", err)
+		} else if nodes > 1 {
+			return usagef("--nodes: a job runs on one node: write 1")
 		}
-		return n, err
 	}
-	least, most, _ := strings.Cut(c.nodes, "-")
-	nodes, err1 := optional("nodes", least)
-	_, err2 := optional("nodes", most)
-	perNode, err3 := optional("ntasks-per-node", c.tasksPerNode)
-	atLeast, err4 := optional("mincpus", c.minCPUs)
 	j := c.Job
-	switch err := cmp.Or(err1, err2, err3, err4); {
-	case err != nil:
-		return err
-	case nodes > 1:
-		return usagef("--nodes: a job runs on one node: write 1")
-	case strings.HasPrefix(c.nodes, "-"), strings.HasSuffix(c.nodes, "-"):
-		return usagef("--nodes: %q is not a whole number above 0", c.nodes)
-	case perNode > 0 && j.Tasks > perNode:
+	switch {
+	case c.tasksPerNode > 0 && j.Tasks > c.tasksPerNode:
 		return usagef("--ntasks-per-node: %d tasks would need more than one node, and a job runs on one", j.Tasks)
 	case j.Tasks == 0:
-		j.Tasks = perNode
+		j.Tasks = c.tasksPerNode
 	}
-	if j.CPUs = max(max(j.Tasks, 1)*max(j.PerTask, 1), atLeast); j.CPUs > 1<<20 {
+	if j.CPUs = max(max(j.Tasks, 1)*max(j.PerTask, 1), c.minCPUs); j.CPUs > 1<<20 {
 		return usagef("%d CPUs are more than any host has", j.CPUs)
 	}
 	if j.GPUs = max(c.gpus, c.gpusPerNode, c.gres, c.gpusPerTask*max(j.Tasks, 1)); j.GPUs > 1<<30 {
