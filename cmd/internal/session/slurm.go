@@ -85,21 +85,8 @@ func (o *onSlurm) place() error {
 
 func (p *Planning) onSlurm() *onSlurm { return &onSlurm{set: p.Set, home: p.Home} }
 
-// lastAllocation is the allocation that a run used last.
-type lastAllocation struct {
-	Job string `json:"job"`
-}
-
-func usedFile(runDir string) string { return filepath.Join(runDir, "allocation.json") }
-
-// remember has a run know its allocation when it continues.
-func (o *onSlurm) remember(runDir string) error {
-	text, err := json.Marshal(lastAllocation{o.allocation.ID()})
-	if err == nil {
-		err = os.WriteFile(usedFile(runDir), text, 0o644)
-	}
-	return err
-}
+// usedFile has the number of the allocation that a run used last.
+func usedFile(runDir string) string { return filepath.Join(runDir, "allocation") }
 
 // reallocate finds an allocation for a run that continues: the one that is named, the last one, or the one around
 // gantry. Its nodes take the places of those that the run began with.
@@ -117,9 +104,8 @@ func reallocate(ctx context.Context, s *Session) (err error) {
 
 func (o *onSlurm) findAgain(ctx context.Context, job, runDir string) (err error) {
 	if job == "" {
-		var last lastAllocation
-		if text, err := os.ReadFile(usedFile(runDir)); err == nil && json.Unmarshal(text, &last) == nil {
-			if o.allocation, err = allocation.Attach(ctx, last.Job); err == nil {
+		if last, err := os.ReadFile(usedFile(runDir)); err == nil {
+			if o.allocation, err = allocation.Attach(ctx, string(last)); err == nil {
 				return nil
 			}
 			if a, inside, e := allocation.Inside(ctx); inside {
@@ -311,7 +297,7 @@ func putPrograms(dir string) (string, error) {
 func openSlurm(ctx context.Context, s *Session, o opening) (executor.Runtime, error) {
 	program, err := putPrograms(filepath.Join(s.Dir, "control", "slurm", "bin"))
 	if err == nil {
-		err = s.slurm.remember(s.Dir)
+		err = os.WriteFile(usedFile(s.Dir), []byte(s.slurm.allocation.ID()), 0o644) // for when it continues
 	}
 	if err != nil {
 		return nil, exit.With(exit.Host, err)
@@ -349,22 +335,16 @@ func openSlurm(ctx context.Context, s *Session, o opening) (executor.Runtime, er
 
 // abandonSteps ends the job steps of the run in a directory, if its allocation exists.
 func abandonSteps(ctx context.Context, dir string) ([]string, error) {
-	var last lastAllocation
-	text, err := os.ReadFile(usedFile(Placed(dir)))
+	last, err := os.ReadFile(usedFile(Placed(dir)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &last)
-	}
-	if err != nil {
+	} else if err != nil {
 		return nil, err
 	}
-	a, err := allocation.Attach(ctx, last.Job)
+	a, err := allocation.Attach(ctx, string(last))
 	if errors.Is(err, allocation.ErrOver) {
 		return nil, nil
-	}
-	if err != nil {
+	} else if err != nil {
 		return nil, err
 	}
 	return slurm.Abandon(ctx, Placed(dir), a)

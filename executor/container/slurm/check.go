@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -106,23 +105,13 @@ func Put(dir, gantry, task string) (string, error) {
 		if os.Link(from, to) == nil {
 			continue
 		}
-		if err := copyFile(from, to); err != nil {
+		program, err := os.ReadFile(from)
+		if err == nil {
+			err = os.WriteFile(to, program, 0o755)
+		}
+		if err != nil {
 			return "", err
 		}
 	}
 	return filepath.Join(dir, "gantry"), nil
-}
-
-func copyFile(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
 }
