@@ -231,13 +231,6 @@ type Flow struct {
 	Ended       planner.Time // 0 if it has not
 }
 
-// KnownEnds returns when gantry knew of the end of each attempt of a run, in nanoseconds on the axis of the run, by its
-// number.
-func (db *DB) KnownEnds(ctx context.Context, run string) (map[int64]int64, error) {
-	return MapOf[int64, int64](ctx, db, `SELECT e.subject, e.at_ns FROM runs r
-		JOIN events e ON e.run = r.id AND e.kind = ? WHERE r.name = ?`, int64(planner.KindAttemptExited), run)
-}
-
 // Flows lists the workflows of a run that have arrived, in order. The run is given as in Find.
 func (db *DB) Flows(ctx context.Context, run string) ([]Flow, error) {
 	return rowsOfRun[Flow](ctx, db, run, "SELECT workflow, name, label, state, source, coalesce(ended_ns, 0) FROM "+

@@ -30,7 +30,8 @@ func WfFormat(ctx context.Context, db *sqlite.DB, run string, on *executor.Capab
 	if err != nil {
 		return nil, err
 	}
-	heard, err := db.KnownEnds(ctx, info.Name)
+	heard, err := sqlite.MapOf[int64, int64](ctx, db, `SELECT e.subject, e.at_ns FROM runs r
+		JOIN events e ON e.run = r.id AND e.kind = ? WHERE r.name = ?`, planner.KindAttemptExited, info.Name)
 	return func(w io.Writer, workflow string) error {
 		i := slices.IndexFunc(flows, func(f sqlite.Flow) bool { return f.Name == workflow })
 		if i < 0 {

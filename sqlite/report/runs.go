@@ -145,10 +145,7 @@ func CompareRuns(ctx context.Context, db *sqlite.DB, a, b string) (*Comparison, 
 			ns := int64(*s.Makespan)
 			c.Runs[i].Makespan = &ns
 		}
-		if rows[i], err = tasksOf(ctx, db, s.Run); err != nil {
-			return nil, err
-		}
-		if flows[i], err = flowsOf(ctx, db, s.Run); err != nil {
+		if rows[i], flows[i], err = tasksOf(ctx, db, s.Run); err != nil {
 			return nil, err
 		}
 	}
@@ -265,12 +262,23 @@ func between(a, b int64) int64 {
 	return max(0, b-a)
 }
 
-func tasksOf(ctx context.Context, db *sqlite.DB, run string) (map[[2]string]taskRow, error) {
+// tasksOf returns the tasks of a run that ended well, by the names of workflow and task, and the makespan and response
+// of its workflows, by name.
+func tasksOf(ctx context.Context, db *sqlite.DB, run string) (map[[2]string]taskRow, map[string][2]int64, error) {
 	h, err := history.Read(ctx, db, run, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	out := map[[2]string]taskRow{}
+	out, flows := map[[2]string]taskRow{}, map[string][2]int64{}
+	for _, w := range h.Workflows {
+		var spans [2]int64
+		if w.Ended != nil {
+			if spans[1] = *w.Ended - w.Arrived; w.Started != nil {
+				spans[0] = *w.Ended - *w.Started
+			}
+		}
+		flows[w.Name] = spans
+	}
 	for i := range h.Tasks {
 		t := &h.Tasks[i]
 		if t.Result < 0 {
@@ -295,7 +303,7 @@ func tasksOf(ctx context.Context, db *sqlite.DB, run string) (map[[2]string]task
 		}
 		out[[2]string{w.Name, t.Name}] = r
 	}
-	return out, nil
+	return out, flows, nil
 }
 
 // renamed has the tasks of the only workflow of B under the name of that of A: both are the same workflow, though their
@@ -311,11 +319,6 @@ func renamed(rows map[[2]string]taskRow, flows [2]map[string][2]int64) (map[[2]s
 		}
 	}
 	return out, flow
-}
-
-func flowsOf(ctx context.Context, db *sqlite.DB, run string) (map[string][2]int64, error) {
-	return sqlite.MapOf[string, [2]int64](ctx, db, `SELECT w.name, coalesce(w.ended_ns - w.started_ns, 0),
-		coalesce(w.ended_ns - w.arrived_ns, 0) FROM runs r JOIN workflows w ON w.run = r.id WHERE r.name = ?`, run)
 }
 
 // Kendall returns Kendall's rank correlation tau-b of pairs of numbers, and how many of the pairs of pairs that are

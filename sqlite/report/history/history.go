@@ -57,6 +57,7 @@ type Workflow struct {
 	Due     *int64 `json:"due"`
 	Ended   *int64 `json:"ended"`
 	Tasks   int    `json:"tasks"`
+	Started *int64 `json:"-"`
 }
 
 // States are those of tasks, by number.
@@ -209,7 +210,7 @@ func (r *Run) readWorkflows(ctx context.Context, db sqlite.Asked) error {
 		r.Workflows = append(r.Workflows, w.Workflow)
 		return nil
 	}, `SELECT workflow, name, source, coalesce(tenant, ''), class, state, arrived_ns, coalesce(release_ns, 0), due_ns,
-		ended_ns, tasks FROM workflows WHERE run = ? ORDER BY workflow`, r.ID)
+		ended_ns, tasks, started_ns FROM workflows WHERE run = ? ORDER BY workflow`, r.ID)
 }
 
 func (r *Run) readTasks(ctx context.Context, db sqlite.Asked) error {
