@@ -173,6 +173,7 @@ func TestThePageShowsAttemptsAndOtherPolicies(t *testing.T) {
 
 	do(t, page, chromedp.Click("#more summary", chromedp.ByQuery), chromedp.WaitVisible("#policies .other",
 		chromedp.ByQuery))
+	expectText(t, page, "#waits", "the plan has it later")
 	// Three other policies, and the own one, replayed: it has the same makespan.
 	makespan := one[float64](t, home, "SELECT makespan_s FROM v_runs WHERE run = 'm'")
 	if n := ask[int](t, page, "document.querySelectorAll('#policies .other').length"); n != 5 {

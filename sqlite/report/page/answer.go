@@ -3,7 +3,6 @@ package page
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -163,8 +162,7 @@ func (r *reader) why(task int, from, to int64) string {
 	w := &r.out.Wait // by task and time
 	for k, _ := slices.BinarySearch(w.Task, int64(task)); k < len(w.Task) && w.Task[k] == int64(task); k++ {
 		take(w.Since[k])
-		reason, dim, _ := strings.Cut(r.out.Reasons[w.Reason[k]], " ")
-		since, last = w.Since[k], reasonText(reason, dim)
+		since, last = w.Since[k], r.out.Causes[w.Reason[k]]
 	}
 	take(to)
 	return best
@@ -266,14 +264,4 @@ func (r *reader) used() int64 {
 
 func seconds(ns int64) string {
 	return fmt.Sprintf("%.3g s", time.Duration(ns).Seconds())
-}
-
-func (a *answer) scale(count func(int64) int64) {
-	a.Bound = count(a.Bound)
-	for k, v := range a.Parts {
-		a.Parts[k] = count(v)
-	}
-	for i := range a.Steps {
-		a.Steps[i].From, a.Steps[i].To = count(a.Steps[i].From), count(a.Steps[i].To)
-	}
 }

@@ -3,7 +3,6 @@ package page
 import (
 	"math"
 	"strings"
-	"time"
 
 	"gantry/sqlite/report/history"
 	"gantry/trace/shown"
@@ -14,18 +13,6 @@ type counter int64
 
 func (c counter) count(ns int64) int64 { return int64(math.Round(float64(ns) / float64(c))) }
 
-// all counts in place; nil stays nil.
-func (c counter) all(spans ...*int64) {
-	for _, p := range spans {
-		if p != nil {
-			*p = c.count(*p)
-		}
-	}
-}
-
-// span counts in place.
-func (c counter) span(d *time.Duration) { *d = time.Duration(c.count(int64(*d))) }
-
 const kilo = 1000
 
 // columns writes the records that were read as columns, by units.
@@ -33,43 +20,15 @@ func (r *reader) columns() {
 	o := r.out
 	o.Unit = unitOf(r.Clock, len(r.Attempts))
 	c := counter(o.Unit)
-	o.End = c.count(r.Clock)
-	c.all(o.Makespan)
-	if p := o.Predicted; p != nil {
-		c.all(&p.Makespan, &p.Low, &p.High, &p.Made)
-	}
-	for i := range o.Workflows {
-		w := &o.Workflows[i]
-		c.all(&w.Arrived, &w.Release, w.Due, w.Ended)
-	}
-	for i := range o.Notes {
-		c.all(&o.Notes[i].At, o.Notes[i].Instant)
-	}
-	for i := range o.Reused {
-		c.all(&o.Reused[i].At, &o.Reused[i].Ran)
-	}
-	for i := range o.Odd {
-		c.all(o.Odd[i].Before, o.Odd[i].Lost, o.Odd[i].GPU)
-	}
 	for _, x := range r.Away {
 		o.Away.Attempt, o.Away.How = append(o.Away.Attempt, int64(x.Attempt)), append(o.Away.How, x.How)
 		o.Away.Since, o.Away.Until = append(o.Away.Since, c.count(x.Since)), append(o.Away.Until, c.count(x.Until))
 	}
-	for i := range o.Wait.Since {
-		c.all(&o.Wait.Since[i], &o.Wait.Until[i])
-	}
-	for i := range o.Copies {
-		if c.all(&o.Copies[i].Since); o.Copies[i].Until >= 0 {
-			c.all(&o.Copies[i].Until)
-		}
-	}
-	for i := range o.Changes {
-		c.all(&o.Changes[i].At)
+	for i, since := range o.Wait.Since {
+		o.Wait.Since[i], o.Wait.Until[i] = c.count(since), c.count(o.Wait.Until[i])
 	}
 	r.taskColumns(c)
 	r.attemptColumns(c)
-	o.Answer.scale(c.count)
-	o.Waits.Bin /= float64(o.Unit)
 }
 
 func (r *reader) taskColumns(c counter) {

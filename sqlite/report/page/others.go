@@ -44,7 +44,7 @@ type Bar struct {
 	From, To time.Duration
 }
 
-// others has the simulations of the run made, and writes them by units.
+// others has the simulations of the run made, and writes their bars as columns.
 func (r *reader) others(ctx context.Context, o *Options) (err error) {
 	if o.Others == nil {
 		return nil
@@ -55,8 +55,6 @@ func (r *reader) others(ctx context.Context, o *Options) (err error) {
 	c := counter(r.out.Unit)
 	for i := range r.out.Others.Policies {
 		t := &r.out.Others.Policies[i]
-		c.span(&t.Makespan)
-		c.span(&t.Lateness)
 		for _, bar := range t.Bars {
 			from := c.count(int64(bar.From))
 			t.Lane, t.From = append(t.Lane, int64(bar.Lane)), append(t.From, from)

@@ -89,11 +89,11 @@ func TestTheAnswerIsTheMeasuredCriticalPath(t *testing.T) {
 	r := unpack(t, data).Runs[0]
 	for part, want := range map[string]float64{"computing": 9.5, "container start": 0.75, "staging": 0.75,
 		"waiting for a node": 2, "lost to failed attempts": 1} {
-		if got := float64(r.Answer.Parts[part]*r.Unit) / 1e9; got != want {
+		if got := float64(r.Answer.Parts[part]) / 1e9; got != want {
 			t.Errorf("%s: %v s, want %v", part, got, want)
 		}
 	}
-	if r.Makespan*r.Unit != 14e9 || r.Answer.Bound*r.Unit != 9.5e9 || len(r.Answer.Parts) != 5 {
+	if r.Makespan != 14e9 || r.Answer.Bound != 9.5e9 || len(r.Answer.Parts) != 5 {
 		t.Errorf("%+v", r)
 	}
 	if want := "Faster tasks would have shortened the run most: 9.5 s of the 14 s of the critical path (67 %) went " +
@@ -181,9 +181,9 @@ func TestAPageOfARunUnderWay(t *testing.T) {
 	if r := p.Runs[0]; !p.Live || !r.Left || r.State != "running" || r.Makespan != 0 || len(r.Attempt["task"]) != 1 ||
 		r.Answer.Advice != "" {
 		t.Errorf("%+v", r)
-	} else if s := int64(time.Second) / r.Unit; len(r.Copies) != 2 || len(r.Changes) != 2 ||
+	} else if s := int64(time.Second); len(r.Copies) != 2 || len(r.Changes) != 2 ||
 		r.Copies[0] != (copied{"in.dat", 1, 0, 3 * s, 4 * s}) ||
-		r.Copies[1] != (copied{"out/0.dat", 0, 1, 3 * s, -1}) ||
+		r.Copies[1] != (copied{"out/0.dat", 0, 1, 3 * s, 0}) ||
 		r.Changes[0] != (changed{1, 5 * s, 500}) || r.Changes[1] != (changed{1, 6 * s, 0}) {
 		t.Errorf("files on their way %+v, nodes that changed %+v", r.Copies, r.Changes)
 	}

@@ -11,9 +11,9 @@ import (
 
 // The data of a page is one JSON object, a payload, compressed by gzip and written as base64. web/data.js reads it.
 //
-// Numbers that each task or attempt has are columns: arrays of the differences from one row to the next. Instants and
-// spans are counted in units of run.unit nanoseconds, instants from the beginning of the run; sizes are in kB, CPU in
-// millicores. Texts that repeat are numbers of a list.
+// Numbers that each task or attempt has are columns: arrays of the differences from one row to the next. Their instants
+// and spans are counted in units of run.unit nanoseconds, their sizes are in kB, CPU in millicores, and texts that
+// repeat are numbers of a list. Other instants and spans are nanoseconds. Instants count from the beginning of the run.
 type payload struct {
 	Written string `json:"written"` // RFC 3339
 	Live    bool   `json:"live"`
@@ -49,6 +49,7 @@ type run struct {
 	Sources     []string            `json:"sources"` // of estimates
 	Imputations []string            `json:"imputations"`
 	Reasons     []string            `json:"reasons"` // of waits, "code dimension"
+	Causes      []string            `json:"causes"`  // the same in words
 	Names       string              `json:"names"`   // of tasks, one a line
 	Task        taskColumns         `json:"task"`
 	Attempt     map[string]column   `json:"attempt"` // attemptColumns writes them
@@ -61,7 +62,6 @@ type run struct {
 	Ran         []ran               `json:"ran"`   // by task; none of too many
 	Results     []Result            `json:"results"`
 	More        int                 `json:"more"` // results that are not listed
-	Waits       waits               `json:"waits"`
 	Answer      answer              `json:"answer"`
 	Warnings    []warning           `json:"warnings"`
 	Failures    []failure           `json:"failures"`
@@ -193,7 +193,7 @@ type copied struct {
 	Node  int64  `json:"node"`
 	From  int64  `json:"from"`
 	Since int64  `json:"since"`
-	Until int64  `json:"until"` // -1: it did not arrive
+	Until *int64 `json:"until"` // null: it did not arrive
 }
 
 // change is a new capacity of a node.

@@ -48,7 +48,7 @@ func read(ctx context.Context, db *sqlite.DB, name string, o *Options) (*run, er
 	r := &reader{Run: h, ctx: ctx, log: log, out: &run{Name: h.Name, Policy: h.Policy, Runtime: info.Runtime,
 		State: h.State, Left: left, Started: h.Started, Version: info.Version, Command: info.Command, Seed: info.Seed,
 		TimeScale: info.TimeScale, SizeScale: info.SizeScale, Settings: info.Settings, Resumes: h.Resumes,
-		Makespan: h.Makespan, Nodes: h.Nodes, Workflows: h.Workflows, Without: []string{}}}
+		End: h.Clock, Makespan: h.Makespan, Nodes: h.Nodes, Workflows: h.Workflows, Without: []string{}}}
 	if info.Host != nil {
 		if r.out.Host, err = json.Marshal(info.Host); err != nil {
 			return nil, err
@@ -131,12 +131,12 @@ func (r *reader) copied() error {
 	}) error {
 		at := [2]int64{x.File, x.Node}
 		if k, ok := under[at]; ok && x.Name == nil {
-			r.out.Copies[k].Until = x.At
+			r.out.Copies[k].Until = new(x.At)
 			delete(under, at)
 		}
 		if x.Name != nil && len(r.out.Copies) < mostCopies {
 			under[at] = len(r.out.Copies)
-			r.out.Copies = append(r.out.Copies, copied{*x.Name, x.Node, x.From, x.At, -1})
+			r.out.Copies = append(r.out.Copies, copied{*x.Name, x.Node, x.From, x.At, nil})
 		}
 		return nil
 	}, `SELECT at_ns, x.file, node, source, f.name FROM (

@@ -49,8 +49,24 @@ function later(o, name, make) {
   }});
 }
 
+// Members of the records of a list that are instants or spans.
+const times = {workflows: ['arrived', 'release', 'due', 'ended'], notes: ['at', 'instant'], reused: ['at', 'ran'], odd: ['before', 'lost', 'gpu'], copies: ['since', 'until'], changes: ['at']};
+
+// count counts nanoseconds in the units of columns.
+function count(r) {
+  const units = (o, names = Object.keys(o)) => { for (const k of names) if (o[k]) o[k] = Math.round(o[k] / r.unit); };
+  for (const [list, names] of Object.entries(times)) for (const o of r[list] || []) units(o, names);
+  for (const s of r.answer.steps) units(s, ['from', 'to']);
+  for (const p of r.others?.policies || []) units(p, ['makespan', 'lateness']);
+  units(r, ['end', 'makespan']);
+  units(r.predicted || {});
+  units(r.answer, ['bound']);
+  units(r.answer.parts);
+}
+
 function prepare(r, hue) {
   r.ran ||= []; r.results ||= []; r.kinds ||= []; r.reused ||= []; r.nodes ||= []; r.workflows ||= [];
+  count(r);
   r.names = r.names.split('\n');
   r.names.pop();
   for (const k of ['task', 'attempt', 'wait']) r[k] = unpacked(r[k]);

@@ -67,34 +67,48 @@ export function utilisation(run, page) {
   }};
 }
 
+// stacked says how many tasks waited for each cause, on average over each of the spans of a run.
+function stacked(run) {
+  const bin = Math.max(1, run.end) / spans, rows = new Map(), a = run.attempt, w = run.wait;
+  const add = (cause, from, to) => {
+    if (!cause || to <= from) return;
+    if (!rows.has(cause)) rows.set(cause, new Float64Array(spans));
+    const row = rows.get(cause), s = from / bin, e = to / bin;
+    for (let k = Math.floor(s); k <= e && k < spans; k++) row[k] += Math.max(0, Math.min(e, k + 1) - Math.max(s, k));
+  };
+  for (let i = 0; i < run.n; i++) if (run.knows(i, 'start')) add('it is being started', a.queued[i] + a.staging[i], run.start[i]);
+  for (const [t, list] of run.waitsOf) {
+    const first = run.attemptsOf.get(t)?.[0], ordered = first === undefined ? -1 : a.queued[first];
+    list.forEach((k, n) => add(run.causes[w.reason[k]], w.since[k], Math.min(ordered >= w.since[k] ? ordered : run.end, n + 1 < list.length ? w.since[list[n + 1]] : Infinity)));
+  }
+  return {bin, causes: [...rows.keys()], tasks: [...rows.values()]};
+}
+
 export function waiting(run, page) {
   const none = el('p', {class: 'note'}, 'No task that was ready had to wait.'), key = el('div');
-  const bins = () => run.waits.tasks[0].length, long = () => run.waits.bin * bins() * run.scale;
+  let w = {causes: []};
+  const long = () => w.bin * spans * run.scale, total = i => w.tasks[i].reduce((s, x) => s + x, 0) * w.bin * run.scale;
   const c = chart(150, () => {
-    const w = run.waits;
-    if (!w.reasons?.length) return null;
-    const most = Math.max(1, ...Array.from({length: bins()}, (_, k) => w.tasks.reduce((s, t) => s + t[k], 0)));
+    if (!w.causes.length) return null;
+    const most = Math.max(1, ...Array.from({length: spans}, (_, k) => w.tasks.reduce((s, t) => s + t[k], 0)));
     return {x: [0, Math.max(long(), (page.span ? page.span[1] : 0) * run.scale)], y: [0, most * 1.04], value: v => `${+v.toPrecision(3)} ${v === 1 ? 'task' : 'tasks'}`,
-      label: 'Tasks waiting over time. In all: ' + w.reasons.map((r, i) => `${r} ${seconds(total(i))}`).join(', '),
-      at: t => { const k = Math.min(bins() - 1, Math.floor(t / (w.bin * run.scale))); return `${seconds(t)}\n` + w.reasons.map((r, i) => w.tasks[i][k] ? `${+w.tasks[i][k].toPrecision(3)}: ${r}\n` : '').join(''); }};
+      label: 'Tasks waiting over time. In all: ' + w.causes.map((r, i) => `${r} ${seconds(total(i))}`).join(', '),
+      at: t => { const k = Math.min(spans - 1, Math.floor(t / (w.bin * run.scale))); return `${seconds(t)}\n` + w.causes.map((r, i) => w.tasks[i][k] ? `${+w.tasks[i][k].toPrecision(3)}: ${r}\n` : '').join(''); }};
   }, (x, f) => {
-    let low = new Float64Array(bins());
-    run.waits.tasks.forEach((t, i) => { const high = low.map((v, k) => v + t[k]); area(x, {...f, x: [0, long()]}, low, high, colour(i)); low = high; });
+    let low = new Float64Array(spans);
+    w.tasks.forEach((t, i) => { const high = low.map((v, k) => v + t[k]); area(x, {...f, x: [0, long()]}, low, high, colour(i)); low = high; });
   });
-  const total = i => run.waits.tasks[i].reduce((s, x) => s + x, 0) * run.waits.bin * run.scale;
   const body = el('div'), figure = el('figure', {}, body, c.canvas, key);
   // The table has means over a twentieth of the run.
-  const rows = () => Array.from({length: Math.min(20, bins())}, (_, k, n = Math.min(20, bins())) => {
-    const from = Math.floor(k * bins() / n), to = Math.floor((k + 1) * bins() / n);
-    return [seconds(from * run.waits.bin * run.scale), ...run.waits.tasks.map(t => `${+(t.slice(from, to).reduce((s, x) => s + x, 0) / (to - from)).toPrecision(3)}`)];
-  });
+  const rows = () => Array.from({length: 20}, (_, k) => [seconds(k / 20 * long()), ...w.tasks.map(t => `${+(t.slice(k * spans / 20, (k + 1) * spans / 20).reduce((s, x) => s + x, 0) / (spans / 20)).toPrecision(3)}`)]);
   return {node: el('div', {}, none, figure), refresh() {
-    const any = run.waits.reasons?.length > 0;
+    w = stacked(run);
+    const any = w.causes.length > 0;
     none.hidden = any;
     figure.hidden = !any;
     if (any) {
-      key.replaceChildren(legend(run.waits.reasons.map((r, i) => [`${r}: ${seconds(total(i))} in all`, colour(i)])));
-      const open = body.querySelector('details')?.open, fill = d => { if (d.open && !d.querySelector('table')) d.append(box('Tasks waiting', 320, table([['from'], ...run.waits.reasons.map(r => [r, 1])], rows()))); };
+      key.replaceChildren(legend(w.causes.map((r, i) => [`${r}: ${seconds(total(i))} in all`, colour(i)])));
+      const open = body.querySelector('details')?.open, fill = d => { if (d.open && !d.querySelector('table')) d.append(box('Tasks waiting', 320, table([['from'], ...w.causes.map(r => [r, 1])], rows()))); };
       const numbers = el('details', {open, on: {toggle: e => fill(e.target)}}, el('summary', {}, 'As a table'));
       fill(numbers);
       body.replaceChildren(numbers);

@@ -139,7 +139,7 @@ export function timeline(run, page) {
   function extras(x, width) {
     for (const r of rows) {
       for (const m of r.copies) {
-        const p = at(m.since), e = at(m.until < 0 ? run.end : m.until);
+        const p = at(m.since), e = at(m.until ?? run.end);
         if (e < left || p > width) continue;
         x.fillStyle = '#2f9fae';
         x.fillRect(p, r.y + 1, Math.max(1, e - p), strip - 3);
@@ -202,7 +202,7 @@ export function timeline(run, page) {
     const [px, py] = position(e), k = rows.findIndex(r => py >= r.y && py < r.at + Math.max(1, r.node.lanes) * height);
     if (k < 0 || px < left) return {};
     const t = timeAt(px), slack = 3 * (to - from) / canvas.clientWidth, r = rows[k];
-    if (py < r.at) return {copy: r.copies.find(m => m.since - slack <= t && (m.until < 0 ? run.end : m.until) + slack >= t)};
+    if (py < r.at) return {copy: r.copies.find(m => m.since - slack <= t && (m.until ?? run.end) + slack >= t)};
     const lane = Math.floor((py - r.at) / height);
     const list = byLane[k][lane] || [];
     let lo = 0, hi = list.length;
@@ -243,7 +243,7 @@ export function timeline(run, page) {
 
   canvas.addEventListener('mousemove', e => {
     const x = under(e), s = u => seconds(run.secs(u));
-    hint(e, x.attempt !== undefined ? brief(x.attempt) : x.copy ? `${x.copy.file}\ncopied from ${run.nodes[x.copy.from]?.name || 'another node'}, ${s(x.copy.since)} to ${x.copy.until < 0 ? 'the end' : s(x.copy.until)}` : '');
+    hint(e, x.attempt !== undefined ? brief(x.attempt) : x.copy ? `${x.copy.file}\ncopied from ${run.nodes[x.copy.from]?.name || 'another node'}, ${s(x.copy.since)} to ${x.copy.until === null ? 'the end' : s(x.copy.until)}` : '');
   });
   canvas.addEventListener('mouseleave', e => hint(e, ''));
   let drag = null;
