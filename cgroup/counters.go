@@ -20,7 +20,6 @@ type Counters struct {
 	CPUUser      time.Duration
 	CPUSystem    time.Duration // on v1 by the kernel's tick samples, so coarse for short times
 	Throttled    time.Duration // time that the group's own quota held it back
-	Periods      int64         // quota periods in which it was held back
 	PeakMemory   int64         // bytes
 	Memory       int64         // bytes held when they were read
 	OOMKills     int64         // of processes in the group; on v1 not of those below it
@@ -51,7 +50,7 @@ func (c Counters) Max(d Counters) Counters {
 	if d.CPU > c.CPU { // the three belong together
 		c.CPU, c.CPUUser, c.CPUSystem = d.CPU, d.CPUUser, d.CPUSystem
 	}
-	c.Throttled, c.Periods = max(c.Throttled, d.Throttled), max(c.Periods, d.Periods)
+	c.Throttled = max(c.Throttled, d.Throttled)
 	c.PeakMemory, c.OOMKills = max(c.PeakMemory, d.PeakMemory), max(c.OOMKills, d.OOMKills)
 	c.ReadBytes, c.WrittenBytes = max(c.ReadBytes, d.ReadBytes), max(c.WrittenBytes, d.WrittenBytes)
 	c.ReadOps, c.WriteOps = max(c.ReadOps, d.ReadOps), max(c.WriteOps, d.WriteOps)
@@ -165,7 +164,7 @@ var sources = map[bool][]source{ // by whether it is v2
 		}},
 		{OOM, "memory", "memory.oom_control", noteOOM},
 		{Throttled, "cpu", "cpu.stat", func(b []byte, c *Counters) Set {
-			c.Throttled, c.Periods = time.Duration(field(b, "throttled_time")), field(b, "nr_throttled")
+			c.Throttled = time.Duration(field(b, "throttled_time"))
 			return Throttled
 		}},
 		{PIDs, "pids", "pids.events", notePIDs},
@@ -199,7 +198,7 @@ var sources = map[bool][]source{ // by whether it is v2
 			if !bytes.Contains(b, []byte("throttled_usec")) {
 				return CPU
 			}
-			c.Throttled, c.Periods = us("throttled_usec"), field(b, "nr_throttled")
+			c.Throttled = us("throttled_usec")
 			return CPU | Throttled
 		}},
 		{Memory, "", "memory.peak", notePeak}, // Linux 5.19

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
 )
 
@@ -25,33 +26,34 @@ func (s *Source) client(ctx context.Context) (*client.Client, error) {
 // Find returns the ID of an image, and NAME@sha256:... in its registry, if any. found is false if the engine does not
 // have it.
 func (s *Source) Find(ctx context.Context, ref string) (id, digest string, found bool, err error) {
-	cli, err := s.client(ctx)
-	if err != nil {
+	a, err := s.inspect(ctx, ref)
+	if a == nil {
 		return "", "", false, err
-	}
-	a, err := cli.ImageInspect(ctx, ref)
-	if errdefs.IsNotFound(err) || errdefs.IsInvalidArgument(err) {
-		return "", "", false, nil
-	} else if err != nil {
-		return "", "", false, fmt.Errorf("ask the Docker Engine for image %s: %w", ref, err)
 	}
 	return a.ID, digestOf(ref, a.RepoDigests), true, nil
 }
 
-// Label returns the value of a label of an image; "" if the engine does not have the image.
-func (s *Source) Label(ctx context.Context, ref, label string) (string, error) {
+// inspect asks for an image; nil if the engine does not have it.
+func (s *Source) inspect(ctx context.Context, ref string) (*image.InspectResponse, error) {
 	cli, err := s.client(ctx)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	a, err := cli.ImageInspect(ctx, ref)
-	if errdefs.IsNotFound(err) {
-		return "", nil
-	} else if err != nil {
-		return "", fmt.Errorf("ask the Docker Engine for image %s: %w", ref, err)
+	switch {
+	case errdefs.IsNotFound(err), errdefs.IsInvalidArgument(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("ask the Docker Engine for image %s: %w", ref, err)
 	}
-	if a.Config == nil {
-		return "", nil
+	return &a, nil
+}
+
+// Label returns the value of a label of an image; "" if the engine does not have the image.
+func (s *Source) Label(ctx context.Context, ref, label string) (string, error) {
+	a, err := s.inspect(ctx, ref)
+	if a == nil || a.Config == nil {
+		return "", err
 	}
 	return a.Config.Labels[label], nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -67,13 +66,13 @@ func (s *Area) bringCheckpoint(ctx context.Context, l *executor.Launch, to strin
 
 // keepCheckpoints gives a further try the checkpoint files that the one before it left. The program could have left
 // anything there: only a regular file is taken, not reached through links.
-func (s *Area) keepCheckpoints(l *executor.Launch, dir string) error {
+func (s *Area) keepCheckpoints(ctx context.Context, l *executor.Launch, dir string) error {
 	for _, f := range l.Spec.Outputs {
 		if !f.Checkpoint {
 			continue
 		}
 		for try := l.Try - 1; try > 0; try-- {
-			kept, err := s.keepCheckpoint(l, f, s.WorkDir(l.Spec, try), dir)
+			kept, err := s.keepCheckpoint(ctx, l, f, s.WorkDir(l.Spec, try), dir)
 			if err != nil {
 				return fmt.Errorf("checkpoint %s of try %d: %w", shown.Quote(f.Name), try, err)
 			}
@@ -85,7 +84,8 @@ func (s *Area) keepCheckpoints(l *executor.Launch, dir string) error {
 	return nil
 }
 
-func (s *Area) keepCheckpoint(l *executor.Launch, f *executor.FileSpec, from, to string) (kept bool, err error) {
+func (s *Area) keepCheckpoint(ctx context.Context, l *executor.Launch, f *executor.FileSpec, from, to string) (
+	kept bool, err error) {
 	name, err := localName(f.Name)
 	if err != nil {
 		return false, err
@@ -103,18 +103,9 @@ func (s *Area) keepCheckpoint(l *executor.Launch, f *executor.FileSpec, from, to
 	if err := s.plain(l.Spec.Workflow, root, name); err != nil {
 		return false, err
 	}
-	in, err := root.Open(name)
-	if err != nil {
-		return false, err
-	}
-	defer in.Close()
 	path := filepath.Join(to, name)
-	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return false, err
-	}
-	_, err = io.Copy(out, in)
-	if err = errors.Join(err, out.Close()); err != nil {
+	open := func(name string) (*os.File, fs.FileInfo, error) { return described(root.Open(name)) }
+	if err := copyWhole(ctx, path, 0, 0o644, extent{path: name, open: open}); err != nil {
 		return false, err
 	}
 	return true, s.UserOf(l.Spec.Workflow).Takes(path)

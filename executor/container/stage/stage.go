@@ -226,7 +226,7 @@ func (s *Area) fill(ctx context.Context, l *executor.Launch, spec *emulate.Spec)
 			return did, err
 		}
 	}
-	if err := s.keepCheckpoints(l, dir); err != nil {
+	if err := s.keepCheckpoints(ctx, l, dir); err != nil {
 		return did, err
 	}
 	if l.From != nil {
@@ -590,11 +590,7 @@ func (s *Area) outsideFile(ctx context.Context, w *executor.WorkflowSpec, f *exe
 		}
 		return in, st, err
 	}
-	err := copyWhole(ctx, to, 0, 0o644, extent{f.External, int64(f.From), int64(f.To), open})
-	if errors.Is(err, errDirectory) {
-		err = u.copyDirectory(ctx, to, f.External, 0o644, s.OwnerOf(w), last)
-	}
-	return true, err
+	return true, u.copyFrom(ctx, to, extent{f.External, int64(f.From), int64(f.To), open}, 0o644, s.OwnerOf(w), last)
 }
 
 // FetchedDir is where files from http addresses lie in a run directory.

@@ -106,21 +106,21 @@ func copyTree(ctx context.Context, to, from string, mode fs.FileMode, rate unit.
 func (u User) Copy(ctx context.Context, to, from string, mode fs.FileMode, o Owner) error {
 	var last folder
 	defer last.close()
-	err := copyWhole(ctx, to, 0, mode, extent{path: from, open: u.opener(&last)})
-	if errors.Is(err, errDirectory) {
-		return u.copyDirectory(ctx, to, from, mode, o, &last)
-	}
-	return cmp.Or(err, o.Takes(to))
+	return cmp.Or(u.copyFrom(ctx, to, extent{path: from, open: u.opener(&last)}, mode, o, &last), o.Takes(to))
 }
 
-func (u User) copyDirectory(ctx context.Context, to, from string, mode fs.FileMode, o Owner, last *folder) (err error) {
+// copyFrom copies a part of a file, or a directory. What is in a directory belongs to o.
+func (u User) copyFrom(ctx context.Context, to string, from extent, mode fs.FileMode, o Owner, last *folder) error {
+	err := copyWhole(ctx, to, 0, mode, from)
+	if !errors.Is(err, errDirectory) {
+		return err
+	}
 	var all []Entry
-	u.Do(func() { all, err = entriesBelow(from) })
-	if err != nil {
-		return fmt.Errorf("%s: %w", from, err)
+	if u.Do(func() { all, err = entriesBelow(from.path) }); err != nil {
+		return fmt.Errorf("%s: %w", from.path, err)
 	}
 	return build(to, all, o, func(name, at string) error {
-		return copyWhole(ctx, at, 0, mode, extent{path: filepath.Join(from, name), open: u.opener(last)})
+		return copyWhole(ctx, at, 0, mode, extent{path: filepath.Join(from.path, name), open: u.opener(last)})
 	})
 }
 
