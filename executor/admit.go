@@ -217,6 +217,11 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 // admit numbers a workflow, or the tasks that are added to g.
 func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission, error) {
 	w := sub.Workflow
+	if g != nil {
+		if err := g.check(sub); err != nil {
+			return nil, err
+		}
+	}
 	order, err := a.sound(sub)
 	if err != nil {
 		return nil, err

@@ -70,7 +70,7 @@ type Engine struct {
 	arrays   map[int64][]planner.TaskID    // by Join.First: those under way
 	ahead    ahead
 	answers  []*request                     // taken in by this turn
-	kills    []planner.AttemptID            // of workflows cancelled on request
+	kills    []planner.AttemptID            // of cancelled workflows
 	shrinks  map[planner.NodeID]unit.Vector // capacities that nodes get once their attempts have ended
 
 	recovered bool // from a log, and no turn was taken since
@@ -159,8 +159,7 @@ func (e *Engine) turn(ctx context.Context) error {
 	}
 	// 2. Take all of it in: the policy is asked once, about the whole instant.
 	now := max(e.Runtime.Now(), v.Now())
-	withdrawn, err := e.happen(ctx, now, bodies, resumed)
-	if err != nil {
+	if err := e.happen(ctx, now, bodies, resumed); err != nil {
 		return err
 	}
 	if len(e.batch.Events)+len(e.batch.Settled) == 0 && e.control == 0 && !resumed {
@@ -195,62 +194,54 @@ func (e *Engine) turn(ctx context.Context) error {
 	if err := e.endLost(ctx); err != nil {
 		return err
 	}
-	if withdrawn {
-		if err := e.killAll(ctx); err != nil {
-			return err
-		}
-	}
 	return e.prepare(ctx, now)
 }
 
 // happen takes in the events of an instant: those that the runtime reports, then releases or the wake that was asked
-// for, then arrivals and the tasks without time that are ready, which may let each other come about. Withdrawn says
-// that the run gives up the tasks that have not started.
-func (e *Engine) happen(ctx context.Context, now planner.Time, bodies []planner.Body,
-	resumed bool) (withdrawn bool, err error) {
+// for, then arrivals and the tasks without time that are ready, which may let each other come about.
+func (e *Engine) happen(ctx context.Context, now planner.Time, bodies []planner.Body, resumed bool) error {
 	woken := e.Planner.Released(now) || len(bodies) == 0 && !resumed && now >= e.Planner.Wake()
 	for _, b := range bodies {
 		if err := e.take(now, b); err != nil {
-			return false, err
+			return err
 		}
 	}
 	if woken {
 		if err := e.take(now, planner.Woke{}); err != nil {
-			return false, err
+			return err
 		}
 	}
-	withdrawn = e.FailFast && e.failing && e.control == 0
-	if withdrawn {
+	if e.FailFast && e.failing && e.control == 0 {
 		if err := e.withdraw(now); err != nil {
-			return true, err
+			return err
 		}
 	}
 	if err := e.disturb(now); err != nil {
-		return withdrawn, err
+		return err
 	}
 	if err := e.shrink(now); err != nil {
-		return withdrawn, err
+		return err
 	}
 	e.requests(now)
 	for more := true; more; {
 		if err := e.arrive(now); err != nil {
-			return withdrawn, err
+			return err
 		}
-		if more, err = e.formalities(now); err != nil {
-			return withdrawn, err
+		formal, err := e.formalities(now)
+		if err != nil {
+			return err
 		}
 		joined, err := e.joins(now)
 		if err != nil {
-			return withdrawn, err
+			return err
 		}
-		more = more || joined
 		reused, err := e.reuse(ctx, now)
 		if err != nil {
-			return withdrawn, err
+			return err
 		}
-		more = more || reused
+		more = formal || joined || reused
 	}
-	return withdrawn, nil
+	return nil
 }
 
 // carryOutAll gives the runtime its orders, and lets it forget the attempts whose end is kept now.
@@ -387,7 +378,7 @@ func (e *Engine) obey(ctx context.Context, c Control, ok bool) error {
 	return nil
 }
 
-// withdraw cancels all workflows, present and to come.
+// withdraw cancels all workflows, present and to come, and ends what runs.
 func (e *Engine) withdraw(now planner.Time) error {
 	e.Arrivals = nil
 	e.failing = false
@@ -396,16 +387,7 @@ func (e *Engine) withdraw(now planner.Time) error {
 			return err
 		}
 	}
-	return nil
-}
-
-// killAll ends all attempts under way.
-func (e *Engine) killAll(ctx context.Context) error {
-	for a := range e.Planner.View().UnderWay() {
-		if err := e.Runtime.Kill(ctx, a, planner.Killed, e.Grace); err != nil {
-			return err
-		}
-	}
+	e.kills = slices.AppendSeq(e.kills, e.Planner.View().UnderWay())
 	return nil
 }
 

@@ -68,39 +68,28 @@ func (g *grown) know(t *TaskSpec) {
 	g.spec, g.names[t.Name] = t.Workflow, true
 }
 
-// grow admits tasks that are added to a workflow.
-func (e *Engine) grow(sub *Submission, now planner.Time) (*Admission, error) {
-	g, err := e.growing(sub.Grows.Of)
-	if err != nil {
-		return nil, err
-	}
-	sub.Name = g.spec.Name
-	return e.Admit.grow(sub, g, now)
-}
-
-// admit admits a submission, and has the planner and all else know it.
-func (e *Engine) admit(sub *Submission, now planner.Time) error {
+// admit admits a submission, and has the planner and all else know it. Refused says why it cannot be admitted; nothing
+// was changed then.
+func (e *Engine) admit(sub *Submission, now planner.Time) (refused, err error) {
 	var adm *Admission
-	err := sub.Make()
-	switch {
-	case err != nil:
-	case sub.Grows != nil:
-		adm, err = e.grow(sub, now)
-	default:
-		adm, err = e.Admit.Admit(sub, now)
+	if refused = sub.Make(); refused != nil {
+		return refused, nil
 	}
-	if err != nil {
-		return &refusedError{err}
+	if sub.Grows == nil {
+		adm, refused = e.Admit.Admit(sub, now)
+	} else if g, err := e.growing(sub.Grows.Of); err != nil {
+		refused = err
+	} else {
+		sub.Name = g.spec.Name
+		adm, refused = e.Admit.admit(sub, g, now)
+	}
+	if refused != nil {
+		return refused, nil
 	}
 	e.know(adm)
 	e.batch.Admissions = append(e.batch.Admissions, adm)
-	return e.take(now, adm.Event())
+	return nil, e.take(now, adm.Event())
 }
-
-// refusedError says that a submission cannot be admitted; nothing was changed.
-type refusedError struct{ error }
-
-func (e *refusedError) Unwrap() error { return e.error }
 
 // check reports why tasks cannot be added to a workflow, before anything is changed.
 func (g *grown) check(sub *Submission) error {
@@ -162,14 +151,6 @@ func (g *grown) stages(sub *Submission, order []int32) []int32 {
 		}
 	}
 	return out
-}
-
-// grow admits tasks that are added to a workflow. As with Admit, nothing was changed if it returns an error.
-func (a *Admitter) grow(sub *Submission, g *grown, at planner.Time) (*Admission, error) {
-	if err := g.check(sub); err != nil {
-		return nil, err
-	}
-	return a.admit(sub, g, at)
 }
 
 // parentsOf numbers the parents of task i of a submission, ascending.

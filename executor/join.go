@@ -192,15 +192,14 @@ func (e *Engine) joins(now planner.Time) (any bool, err error) {
 
 // enter admits a submission, or settles it as refused.
 func (e *Engine) enter(sub *Submission, now planner.Time) error {
-	err := e.admit(sub, now)
-	refused, ok := err.(*refusedError)
+	refused, err := e.admit(sub, now)
 	switch {
-	case ok && sub.ID != 0:
-		e.settle(Settled{ID: sub.ID, At: now, State: SettledRefused, Message: refused.Error()})
-	case ok:
-		e.rejected = append(e.rejected, refused.error)
 	case err != nil:
 		return err
+	case refused != nil && sub.ID != 0:
+		e.settle(Settled{ID: sub.ID, At: now, State: SettledRefused, Message: refused.Error()})
+	case refused != nil:
+		e.rejected = append(e.rejected, refused)
 	case sub.ID != 0:
 		adm := e.batch.Admissions[len(e.batch.Admissions)-1]
 		r := Ref{Workflow: adm.Spec.ID, Task: planner.None}
