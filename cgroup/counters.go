@@ -59,10 +59,11 @@ func (c Counters) Max(d Counters) Counters {
 	return c
 }
 
-// Outlive are the counters of a group that its parent still has when the group is gone.
+// Outlive are the counters of a group that its parent still has when the group is gone. Refused forks are counted for
+// the group of the process alone, on v2 before Linux 6.11, too.
 func (t *Tree) Outlive() Set {
 	if t.mode == Unified {
-		return CPU | Memory | OOM | IO | PIDs
+		return CPU | Memory | OOM | IO
 	}
 	return CPU | Memory
 }

@@ -166,8 +166,10 @@ func TestACheckpointedTaskGoesOnOnAnotherNode(t *testing.T) {
 		}, 200 * time.Millisecond, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if emulatedProcessor {
-				c.run *= 10 // it takes seconds to look whether the task may be stopped
+			most, grace := c.run+400*time.Millisecond, 10*time.Second
+			if emulatedProcessor { // it takes seconds to start a program, or to look whether it may be stopped
+				c.run *= 60
+				most, grace = 2*c.run+time.Minute, time.Minute
 			}
 			s := task(c.name, c.run)
 			a := r.launch(s, keeps(size))
@@ -178,16 +180,12 @@ func TestACheckpointedTaskGoesOnOnAnotherNode(t *testing.T) {
 			for !c.ripe(now.Pid, r.work(s)) {
 				time.Sleep(time.Millisecond)
 			}
-			r.must(r.Checkpoint(r.ctx, a, 10*time.Second))
+			r.must(r.Checkpoint(r.ctx, a, grace))
 			first := r.exit(a)
 			r.wants(first, planner.Preempted, "left a checkpoint")
 			b := r.launch(s, goesOn(first, 1, size))
 			second := r.exit(b)
 			r.wants(second, planner.OK)
-			most := c.run + 400*time.Millisecond
-			if emulatedProcessor {
-				most = time.Minute // starting a program takes seconds
-			}
 			if all := cpu(first) + cpu(second); all < c.run-100*time.Millisecond || all > most {
 				t.Errorf("asked for %v of CPU time, %v and %v were used", c.run, cpu(first), cpu(second))
 			}
