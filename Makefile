@@ -71,7 +71,7 @@ test: go room setup browser registry slurm build images static ## the tests of e
 	$(GO_TEST) -short -skip '$(UNDER_RACE)' ./cmd $(PROGRAMS) $(SIMULATED) $(ALONE)
 	GANTRY_TEST_RUN='$(UNDER_RACE)' $(GO_TEST) -short -race $$(go list ./... | grep -vxF "$$(go list $(SIMULATED) $(ALONE) $(PROGRAMS) ./scripts/lint)")
 
-test-long: go room setup browser registry readers slurm build images ## the rest, before a release: 3 hours; resumable; PART, see scripts/test-long; SEED
+test-long: go room setup browser registry readers slurm build images ## the rest, before a release: 2 hours; resumable; PART, see scripts/test-long; SEED
 	@scripts/test-long $(PART)
 
 # Two parts of it. Rounds and pairs of fault points have their own.
