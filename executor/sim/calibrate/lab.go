@@ -4,6 +4,7 @@
 package calibrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,11 +49,9 @@ type Trial struct {
 	Node     planner.NodeID
 	Run      time.Duration
 	CPU      float64 // percent of a core, on average
-	Threads  int64   // 0: as many as CPU needs
-	Limit    int64   // millicores; 0: as Threads
+	Limit    int64   // millicores; 0: as many as CPU needs
 	Resident unit.Bytes
-	Memory   unit.Bytes // limit; 0: as Resident, with room for the emulator
-	Rate     int64      // limit of block I/O, bytes per second; 0: none
+	Rate     int64 // limit of block I/O, bytes per second; 0: none
 	Reads    []unit.Bytes
 	Writes   []unit.Bytes
 	Fetch    []unit.Bytes // inputs that come from node 1, where trial Wrote has written them
@@ -126,17 +125,8 @@ func fileOf(id planner.AttemptID, i int) planner.FileID { return planner.FileID(
 func outputOf(id planner.AttemptID, i int) string { return fmt.Sprintf("out%d-%d", id, i) }
 
 func (l *Lab) spec(t Trial, id planner.AttemptID) (*executor.TaskSpec, unit.Vector, []executor.Fetch) {
-	threads := t.Threads
-	if threads == 0 {
-		threads = max(1, int64(t.CPU+99.999)/100)
-	}
-	limit, memory := t.Limit, t.Memory
-	if limit == 0 {
-		limit = threads * 1000
-	}
-	if memory == 0 {
-		memory = t.Resident + room
-	}
+	threads := max(1, int64(t.CPU+99.999)/100) // as many as CPU needs
+	limit, memory := cmp.Or(t.Limit, threads*1000), t.Resident+room
 	s := &executor.TaskSpec{Workflow: &l.wf, Name: "t" + strconv.Itoa(int(id)), Kind: "lab", Cores: threads,
 		AvgCPU: max(t.CPU, 1e-9), Memory: t.Resident, Run: t.Run}
 	file := func(kind string, i int, size unit.Bytes) *executor.FileSpec {
