@@ -41,9 +41,3 @@ func (h *numbered) remove(x int32) {
 		h.Remove(int(at))
 	}
 }
-
-// swap changes two places of a set.
-func (h *numbered) swap(i, j int) {
-	h.Items[i], h.Items[j] = h.Items[j], h.Items[i]
-	h.pos[h.Items[i]], h.pos[h.Items[j]] = int32(i), int32(j)
-}

@@ -67,7 +67,6 @@ type group struct {
 	tasks    []ranked // the best last
 	best     int      // index of the representative; -1 if all are passed over
 	key      exact.Fraction
-	near     float64 // of Moving
 	mark     bool
 }
 
@@ -286,10 +285,9 @@ func (q *Joint) misfit(c *planner.Cycle, t planner.TaskID) bool {
 // Next implements planner.Queue.
 func (q *Joint) Next(c *planner.Cycle) (planner.TaskID, bool) {
 	for len(q.heap.Items) > 0 && !q.exhausted {
-		if q.Moving != nil {
-			q.first(c)
+		if q.front = q.heap.Items[0]; q.Moving != nil {
+			q.front = q.first(c)
 		}
-		q.front = q.heap.Items[0]
 		grp := &q.groups[q.front]
 		q.current = grp.best
 		if q.Hybrid && len(q.heap.Items) == 1 {
@@ -306,28 +304,25 @@ func (q *Joint) Next(c *planner.Cycle) (planner.TaskID, bool) {
 	return planner.None, false
 }
 
-// first brings the group with the highest priority to the front.
-func (q *Joint) first(c *planner.Cycle) {
-	best := 0
-	for i, g := range q.heap.Items {
-		grp := &q.groups[g]
-		if grp.near = q.Moving.Near(c, grp.workflow); i == 0 {
-			continue
-		}
-		top := &q.groups[q.heap.Items[best]]
-		switch d := grp.near - top.near; {
-		case math.Abs(d) > 1e-12*(grp.near+top.near):
-			if d < 0 {
-				continue
-			}
-		default:
-			if x := q.Moving.Compare(c, grp.workflow, top.workflow); x < 0 || x == 0 && grp.workflow > top.workflow {
+// first returns the group with the highest priority.
+func (q *Joint) first(c *planner.Cycle) int32 {
+	best, most := int32(-1), 0.0
+	for _, g := range q.heap.Items {
+		w := q.groups[g].workflow
+		near := q.Moving.Near(c, w)
+		if best >= 0 {
+			top := q.groups[best].workflow
+			if math.Abs(near-most) > 1e-12*(near+most) {
+				if near < most {
+					continue
+				}
+			} else if x := q.Moving.Compare(c, w, top); x < 0 || x == 0 && w > top {
 				continue
 			}
 		}
-		best = i
+		best, most = g, near
 	}
-	q.heap.swap(0, best)
+	return best
 }
 
 // any returns a task of the group that is not passed over.

@@ -42,9 +42,6 @@ func (c *Corrected) Observe(v planner.View, e planner.Event) {
 	}
 }
 
-// Correction returns ξ; 1 as long as nothing has completed.
-func (c *Corrected) Correction() float64 { return c.ratio.Value() }
-
 // Run implements planner.Estimator.
 func (c *Corrected) Run(t *planner.Task, n *planner.Node) planner.Estimate {
 	e := c.Declared.Run(t, n)

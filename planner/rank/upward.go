@@ -34,9 +34,7 @@ type Upward struct {
 	flows   []flow                // by workflow
 	kinds   []kind                // of nodes
 	means   map[unit.Vector]*mean // by need: over the nodes that can hold it
-	need    unit.Vector           // the last one asked for
-	last    *mean
-	fixed   exact.Number // mean time of a copy, and of each of its bytes
+	fixed   exact.Number          // mean time of a copy, and of each of its bytes
 	perByte exact.Number
 	sent    map[planner.TaskID]uint64 // scratch
 	changed []planner.TaskID          // whose ranks are others since the last Update
@@ -129,7 +127,7 @@ func (u *Upward) survey(c *planner.Cycle) {
 		}
 	}
 	u.fixed, u.perByte = u.units(fixed), u.units(perByte)
-	u.means, u.last = map[unit.Vector]*mean{}, nil
+	u.means = map[unit.Vector]*mean{}
 }
 
 // divide has the scale be a multiple of n, if that leaves ranks room in 128 bits.
@@ -176,16 +174,12 @@ func (u *Upward) over(need unit.Vector) (nodes uint64, factor *big.Rat) {
 
 // mean returns that over the nodes that can hold need.
 func (u *Upward) mean(need unit.Vector) *mean {
-	if u.last != nil && u.need == need {
-		return u.last
-	}
 	m := u.means[need]
 	if m == nil {
 		nodes, factor := u.over(need)
 		m = &mean{nodes: nodes, factor: u.units(factor), unit: exact.Int(u.scale).Over(max(1, nodes))}
 		u.means[need] = m
 	}
-	u.need, u.last = need, m
 	return m
 }
 

@@ -117,14 +117,6 @@ func (v Vector) Misfit(w Vector) (Dim, bool) {
 	return 0, false
 }
 
-// Min is the component-wise minimum.
-func (v Vector) Min(w Vector) Vector {
-	for i := range v {
-		v[i] = min(v[i], w[i])
-	}
-	return v
-}
-
 // Max is the component-wise maximum.
 func (v Vector) Max(w Vector) Vector {
 	for i := range v {
