@@ -504,6 +504,12 @@ func TestImagesStayAsLongAsTheyAreNeeded(t *testing.T) {
 		}
 	}
 	remove(0, 0)
+	uses := filepath.Join(dir, "uses")
+	must(t, os.Rename(uses, uses+"-away"))
+	if removed, _, err := s.Remove(t.Context(), func(string) bool { return true }); err == nil || len(removed) > 0 {
+		t.Errorf("removed %v, %v, while the uses of images cannot be read", removed, err)
+	}
+	must(t, os.Rename(uses+"-away", uses))
 	unfinished = unfinished[1:]
 	remove(1, 1)
 	unfinished = nil

@@ -322,8 +322,8 @@ func (s *Store) List() ([]Entry, error) {
 		return nil, err
 	}
 	names, runs := map[string][]string{}, map[string][]string{}
-	each(s, "names", func(_ string, n name) { names[n.ID] = append(names[n.ID], n.Ref) })
-	each(s, "uses", func(_ string, u use) {
+	_ = each(s, "names", func(_ string, n name) { names[n.ID] = append(names[n.ID], n.Ref) })
+	_ = each(s, "uses", func(_ string, u use) {
 		for _, id := range u.Images {
 			runs[id] = append(runs[id], u.Dir)
 		}
@@ -373,16 +373,26 @@ func (s *Store) entries(sub string) (names []string, err error) {
 }
 
 // each calls f with the path and the content of each file in a directory of the store; that of a damaged file is zero.
-func each[T any](s *Store, sub string, f func(path string, content T)) {
-	names, _ := s.entries(sub)
+// The error says that not all could be read.
+func each[T any](s *Store, sub string, f func(path string, content T)) error {
+	names, err := s.entries(sub)
 	for _, n := range names {
 		var content T
 		path := filepath.Join(s.dir, sub, n)
-		if text, err := os.ReadFile(path); err != nil || json.Unmarshal(text, &content) != nil {
+		text, e := os.ReadFile(path)
+		if errors.Is(e, fs.ErrNotExist) { // its run has dropped it just now
+			continue
+		}
+		if e != nil {
+			err = fmt.Errorf("%w: store of images: %w", fetch.ErrUnusable, e)
+			continue
+		}
+		if json.Unmarshal(text, &content) != nil {
 			content = *new(T)
 		}
 		f(path, content)
 	}
+	return err
 }
 
 // Remove removes the images that no run needs: none in whose directory needed reports that it is not over. It returns
@@ -409,7 +419,7 @@ func (s *Store) Remove(ctx context.Context, needed func(dir string) bool) (remov
 		return nil, 0, err
 	}
 	stays := map[string]bool{}
-	each(s, "uses", func(path string, u use) {
+	err = each(s, "uses", func(path string, u use) {
 		if u.Dir == "" || !needed(u.Dir) {
 			os.Remove(path)
 			return
@@ -418,6 +428,9 @@ func (s *Store) Remove(ctx context.Context, needed func(dir string) bool) (remov
 			stays[id] = true
 		}
 	})
+	if err != nil {
+		return nil, 0, err
+	}
 	for _, e := range list {
 		if _, err := s.config(digest.Digest(e.ID)); err == nil && stays[e.ID] {
 			continue
@@ -427,7 +440,7 @@ func (s *Store) Remove(ctx context.Context, needed func(dir string) bool) (remov
 		}
 		removed = append(removed, e)
 	}
-	each(s, "names", func(path string, n name) {
+	_ = each(s, "names", func(path string, n name) {
 		if !stays[n.ID] {
 			os.Remove(path)
 		}
