@@ -490,6 +490,27 @@ func TestGroupsAreReadThatNobodyFound(t *testing.T) {
 	}
 }
 
+func TestAGroupIsWatchedTwice(t *testing.T) {
+	x, group := kernel(t)
+	w, err := x.NewWatcher(cgroup.Device{}, nil)
+	must(t, err)
+	defer w.Close()
+	child := group + "/twice"
+	must(t, x.Create(child, cgroup.Limits{}))
+	for key := range int64(2) {
+		must(t, w.Watch(key, child, cgroup.Everything))
+	}
+	if out, err := joined(x, child, "sleep 0.1").CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	for key := range int64(2) {
+		if f := w.Final(key); f.Exact != cgroup.Everything || f.CPU == 0 {
+			t.Errorf("%d: %+v", key, f)
+		}
+	}
+	must(t, x.Remove(child))
+}
+
 func TestGroupsAreFoundWithoutInotify(t *testing.T) {
 	x, group := kernel(t)
 	w, err := x.NewWatcher(cgroup.Device{}, nil)

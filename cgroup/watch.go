@@ -346,7 +346,7 @@ func (w *Watcher) created(buf []byte, now time.Time) {
 				continue
 			}
 			if len(name) == 0 { // a list of processes was written to
-				for _, e := range w.wds[ev.Wd] {
+				for _, e := range slices.Clone(w.wds[ev.Wd]) { // the first of two of one group leaves the list
 					w.joined(e, now)
 				}
 				continue
