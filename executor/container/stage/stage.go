@@ -321,7 +321,11 @@ func (s *Area) inputs(ctx context.Context, l *executor.Launch, dir string, did *
 		return f.Optional && !f.Produced && f.External == "" && len(t.Command) > 0
 	})
 	at := func(f *executor.FileSpec) string { return s.Path(l.Node, t.Workflow, f) }
-	err := s.sideBySide(t.Workflow, 2, 2, func(i int, _ *folder) (err error) {
+	links := 0 // before the first input that is none: of two inputs of one name the former is shown
+	for links < len(inputs) && isLink(t, inputs[links]) {
+		links++
+	}
+	err := s.sideBySide(t.Workflow, 2, 2, func(i int, _ *folder) error {
 		if i == 0 {
 			if err := s.bring(ctx, t.Workflow, l.Node, inputs...); err != nil {
 				return err
@@ -330,18 +334,18 @@ func (s *Area) inputs(ctx context.Context, l *executor.Launch, dir string, did *
 			did.Copied += copied
 			return err
 		}
-		for _, f := range inputs {
-			if err == nil && isLink(t, f) { // which can be there before the file is
-				err = s.showInput(ctx, t, f, at(f), dir)
+		for _, f := range inputs[:links] { // which can be there before the files are
+			if err := s.showInput(ctx, t, f, at(f), dir); err != nil {
+				return err
 			}
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		return err
 	}
 	var blocks []string // of the file at hand
-	for _, f := range inputs {
+	for i, f := range inputs {
 		part := at(f)
 		size, err := sizeOf(part)
 		if errors.Is(err, fs.ErrNotExist) && f.Optional {
@@ -362,7 +366,7 @@ func (s *Area) inputs(ctx context.Context, l *executor.Launch, dir string, did *
 			}
 			blocks = nil
 		}
-		if isLink(t, f) {
+		if i < links {
 			continue
 		}
 		if err := s.showInput(ctx, t, f, part, dir); err != nil {
@@ -538,7 +542,7 @@ func (s *Area) arriveAll(ctx context.Context, w *executor.WorkflowSpec, atOnce i
 				err = s.mkdirOf(w, dir)
 			}
 			if err == nil {
-				err = unix.Rename(tmps[i], a.at)
+				err = rename(tmps[i], a.at)
 			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", a.what, err)
@@ -550,25 +554,39 @@ func (s *Area) arriveAll(ctx context.Context, w *executor.WorkflowSpec, atOnce i
 	})
 }
 
-// sideBySide does n things of a workflow, some at once, until one fails.
+// rename is os.Rename, but for a look at the new name before.
+func rename(from, to string) error {
+	err := unix.Rename(from, to)
+	for err == unix.EINTR { // by file systems of the network and of programs
+		err = unix.Rename(from, to)
+	}
+	if err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return nil
+}
+
+// sideBySide does n things of a workflow, some at once, until one fails. Its error is that of the first in order.
 func (s *Area) sideBySide(w *executor.WorkflowSpec, atOnce, n int, do func(i int, last *folder) error) error {
 	var work errgroup.Group
 	var next atomic.Int64
+	errs := make([]error, n)
 	for range atOnce {
 		work.Go(func() error {
-			return s.As(w, func() (err error) {
+			return s.As(w, func() error {
 				var last folder
 				defer last.close()
-				for i := next.Add(1) - 1; i < int64(n) && err == nil; i = next.Add(1) - 1 {
-					if err = do(int(i), &last); err != nil {
+				for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+					if errs[i] = do(int(i), &last); errs[i] != nil {
 						next.Store(int64(n))
 					}
 				}
-				return err
+				return nil
 			})
 		})
 	}
-	return work.Wait()
+	err := work.Wait()
+	return cmp.Or(cmp.Or(errs...), err)
 }
 
 // outsideFile makes a file from outside, and reports whether it is a copy. Last is the directory of the one before.
@@ -648,7 +666,7 @@ func (o *once) all(ctx context.Context, paths []string, produce func(mine []int)
 	}
 }
 
-// claim returns the files that the caller has to make, and what tells that others have made the rest.
+// claim returns the files that the caller has to make, and channels that others close when they have made the rest.
 func (o *once) claim(paths []string) (done chan struct{}, mine []int, others map[chan struct{}]bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

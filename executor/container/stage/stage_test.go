@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -105,6 +107,22 @@ func TestPublishingIsRepeatable(t *testing.T) {
 			if _, err := os.Stat(at); err != nil {
 				t.Errorf("%d moved: %v", moved, err)
 			}
+		}
+	}
+}
+
+// Of several inputs that are missing the error names the first one, although they are looked for at once.
+func TestTheFirstMissingInputIsNamed(t *testing.T) {
+	s, dir := area(t, 0)
+	l := &executor.Launch{Spec: &executor.TaskSpec{Workflow: flow, Name: "t", Command: []string{"x"}}}
+	for i := range 8 {
+		name := "f" + strconv.Itoa(i)
+		l.Spec.Inputs = append(l.Spec.Inputs, &executor.FileSpec{ID: planner.FileID(i), Name: name,
+			External: filepath.Join(dir, "nowhere", name)})
+	}
+	for l.Try = 1; l.Try < 100; l.Try++ {
+		if _, err := s.Stage(t.Context(), l, nil); err == nil || !strings.HasPrefix(err.Error(), `input "f0" `) {
+			t.Fatal(err)
 		}
 	}
 }

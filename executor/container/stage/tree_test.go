@@ -226,3 +226,19 @@ func TestPublishingContinuesAfterAKill(t *testing.T) {
 		})
 	}
 }
+
+// A task may read what a glob matched, and one of these files by its name.
+func TestAGlobAndOneOfItsFilesAreInputs(t *testing.T) {
+	s, _ := area(t, 0)
+	all := &executor.FileSpec{Name: "*.txt", Produced: true, Glob: true}
+	one := &executor.FileSpec{ID: 1, Name: "a.txt", Produced: true}
+	put(t, s.Path(0, flow, all), "a.txt", "b.txt")
+	put(t, s.NodeDir(0, flow), "a.txt")
+	l := &executor.Launch{Try: 1, Spec: &executor.TaskSpec{Workflow: flow, Name: "t", Command: []string{"x"},
+		Inputs: []*executor.FileSpec{all, one}}}
+	works(t, s, l, func(work string) {
+		if names, err := os.ReadDir(work); err != nil || len(names) != 2 {
+			t.Errorf("%v, %v", names, err)
+		}
+	})
+}

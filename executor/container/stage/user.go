@@ -48,7 +48,7 @@ func (s *Area) rights(w *executor.WorkflowSpec, o Owner) User {
 }
 
 // As calls f, which does something in the directories of a workflow, with the rights of its user if it has one of its
-// own: files that f makes belong to that user. F may start nothing on other goroutines.
+// own: files that f makes belong to that user. Goroutines that f starts have gantry's rights, unless they call As, too.
 func (s *Area) As(w *executor.WorkflowSpec, f func() error) error {
 	if w.By == nil {
 		return f()
