@@ -23,7 +23,7 @@ func fill(total unit.Vector, demands []unit.Vector, rule share.Rule, misfit shar
 		l.Weigh(planner.TenantID(m), 1)
 	}
 	passed := make([]bool, len(demands))
-	wants := func(m planner.TenantID) (unit.Vector, bool) { // what needs nothing fits without end
+	wants := func(m planner.TenantID) (unit.Vector, bool) { // tasks without needs fit without end
 		return demands[m], demands[m] != (unit.Vector{}) && !passed[m]
 	}
 	tasks = make([]int, len(demands))

@@ -109,7 +109,7 @@ func (u User) Copy(ctx context.Context, to, from string, mode fs.FileMode, o Own
 	return cmp.Or(u.copyFrom(ctx, to, extent{path: from, open: u.opener(&last)}, mode, o, &last), o.Takes(to))
 }
 
-// copyFrom copies a part of a file, or a directory. What is in a directory belongs to o.
+// copyFrom copies a part of a file, or a directory, whose entries then belong to o.
 func (u User) copyFrom(ctx context.Context, to string, from extent, mode fs.FileMode, o Owner, last *folder) error {
 	err := copyWhole(ctx, to, 0, mode, from)
 	if !errors.Is(err, errDirectory) {

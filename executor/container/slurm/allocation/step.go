@@ -97,7 +97,7 @@ func (a *Allocation) StartStep(ctx context.Context, s StepSpec) (*Running, error
 	return r, nil
 }
 
-// RunStep runs a step to its end, or to that of ctx. It needs no input, and what it prints is left out.
+// RunStep runs a step to its end, or to that of ctx. It has no input, and its output is left out.
 func (a *Allocation) RunStep(ctx context.Context, s StepSpec) (said string, err error) {
 	r, err := a.StartStep(ctx, s)
 	if err != nil {
