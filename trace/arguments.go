@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -59,13 +60,13 @@ func parseArguments(text string, env []string) (words []*syntax.Word, err error)
 				case n.Excl:
 					err = errors.New("an indirect variable (${!A}), which gantry does not do")
 				default:
-					err = onlyBashKnows(n.Param.Value, env)
+					err = cmp.Or(err, onlyBashKnows(n.Param.Value, env))
 				}
 			case *syntax.ArithmExp:
 				arithmetic = max(arithmetic, n.End().Offset())
 			case *syntax.Lit:
 				if n.Pos().Offset() < arithmetic && syntax.ValidName(n.Value) { // variables need no $ there
-					err = onlyBashKnows(n.Value, env)
+					err = cmp.Or(err, onlyBashKnows(n.Value, env))
 				}
 			case *syntax.CmdSubst:
 				err = errors.New("a command substitution, which gantry does not run")

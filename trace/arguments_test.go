@@ -40,6 +40,7 @@ b"`, `$((0+12)) $((1+2)) $`, `-f "QD < 2.0 || FS > 60.0"`, `[ab].txt [!a].txt`, 
 	for _, text := range []string{"`id`", "$(id)", `"$(id)"`,
 		"<(id)", "a > b", "a | b", "a; b", "a & b", "(a)", "'a", `"a`,
 		"${", "$((", "x.$$", `"$!"`, `"$@"`, "$RANDOM", `-s "${HOSTNAME}"`, "$0",
+		"out-$RANDOM-$N", "$(id)$N", "<(id)$N", `"$RANDOM$N"`,
 		"$((RANDOM))", "x$((1 + SECONDS % 7))", "$((${RANDOM}))", "${!A}", "${!A*}"} {
 		if got, err := trace.ExpandArguments(text, env, dir, os.ReadDir); err == nil {
 			t.Errorf("%s: %q, want an error", text, got)
