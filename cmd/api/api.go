@@ -167,7 +167,7 @@ type Status struct {
 	Due       *time.Time `json:"due,omitempty"`
 	Started   *time.Time `json:"started,omitempty"`
 	Ended     *time.Time `json:"ended,omitempty"`
-	// Results is where its results lie, from the gantry directory on; of a single task, where those of its workflow do.
+	// Results is where its results lie, from the gantry directory on; single tasks have none.
 	Results  string    `json:"results,omitempty"`
 	Expected *Expected `json:"expected,omitempty"`
 }

@@ -141,7 +141,7 @@ func (s *Server) status(ctx context.Context, id int64, r *http.Request, by Peer)
 		over := s.await(id)
 		st, err := s.statusFor(ctx, id, by)
 		left := time.Until(until)
-		if err != nil || st.Over { // nothing else wakes those who wait
+		if err != nil || st.Over { // nothing else wakes the others that wait
 			s.mu.Lock()
 			s.wakeLocked(id)
 			s.mu.Unlock()
@@ -433,9 +433,10 @@ func (s *Server) foretold(st *api.Status, e *entry, all *Expectations, note stri
 
 // live is how submissions stand that are not over: by the log, and why they wait by the engine, explained or in a word.
 func (s *Server) live(ctx context.Context, of []entry, explain bool) ([]api.Status, error) {
-	running := map[place]int{}              // attempts
-	ready := map[int64]planner.TaskID{}     // of a submission of which nothing runs, a task that could
-	brief := map[int64]planner.ReasonCode{} // why that does not
+	running := map[place]int{}                 // attempts
+	began := map[planner.TaskID]planner.Time{} // when they began, by task
+	ready := map[int64]planner.TaskID{}        // of a submission of which nothing runs, a task that could
+	brief := map[int64]planner.ReasonCode{}    // why that does not
 	var throttled map[int64]bool
 	var others UnderWay
 	if err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
@@ -450,6 +451,7 @@ func (s *Server) live(ctx context.Context, of []entry, explain bool) ([]api.Stat
 			w := v.Task(t).Workflow
 			running[place{w, planner.None}]++
 			running[place{w, t}]++
+			began[t] = v.Attempt(a).Ordered
 		}
 		throttled = in.Throttled()
 		for i := 0; i < len(of) && len(ready) < mostExplained; i++ {
@@ -474,8 +476,16 @@ func (s *Server) live(ctx context.Context, of []entry, explain bool) ([]api.Stat
 		*st = *StatusOf(o, s.About.Started)
 		st.Class, st.Tasks, st.Running, st.Message = e.class.String(), e.tasks, running[e.place()], ""
 		st.Release, st.Due = s.wall(max(e.release, e.Arrival), e.At), s.wall(e.due, 0)
-		if st.Running == 0 && !st.Over { // what the log has is of an earlier try
+		if st.State == sqlite.Cancelled && st.Running > 0 { // it is being ended
+			st.Over, st.Ended = false, nil
+		}
+		if st.Running == 0 && !st.Over { // the log has those of an earlier try
 			st.Node, st.Ended = "", nil
+		}
+		if e.single && !st.Over { // the log has the start of the first try
+			if st.Started = nil; st.Running > 0 {
+				st.Started = s.wall(began[e.Task], -1)
+			}
 		}
 		switch t, waits := ready[e.ID]; {
 		case throttled[e.ID]:
