@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -339,7 +340,7 @@ func openLog(c *cli.Context, names ...string) (*sqlite.DB, error) {
 	path := filepath.Join(c.String("dir"), sqlite.FileName)
 	// It is not opened for that: closing it would take the locks of a writer in this process away.
 	if err := unix.Access(path, unix.R_OK); errors.Is(err, fs.ErrPermission) {
-		return askForLog(c, names)
+		return askForLog(c, slices.Concat(names, c.Args().Slice()))
 	}
 	db, err := sqlite.Open(path, sqlite.ReadOnly)
 	if err != nil {
