@@ -126,7 +126,7 @@ var bounds = []struct {
 	flags       string
 	least, most float64
 }{
-	{"lines held-out time-scale size-scale grace startup bundle time-limit", 0, 0},
+	{"lines held-out time-scale size-scale grace startup time-limit", 0, 0},
 	{"count starts jobs repetitions repetition", 1, 0},
 	{"retries", 0, math.MaxInt16}, {"port", 0, math.MaxUint16},
 	{"cpus cores", 0.001, 1e6}, {"workflows tenants", 1, 100}, {"nodes", 1, 50}, {"chains", 1, 1e5}, {"steps", 1, 1e7},

@@ -227,10 +227,6 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 	expect(t, exitOK, nil, "check", "--enforce-walltime", written(t, "w.makeflow", "WALL_TIME=9\no:\n\ttrue\n"))
 	expect(t, exitOK, nil, append(simulated, "--repair", dax, written(t, "odd.dax", `<adag name="odd">
 <job id="a" name="x" runtime="-1"/></adag>`))...)
-	for _, option := range []string{"--enforce-walltime", "--container-mounts", "--max-input=2GB", "--site=s"} {
-		expect(t, exitUsage, []string{"is about workflows"}, "submit", dir, option, "--image=i", "--task=t", "--",
-			"true")
-	}
 	empty := written(t, "empty.dax", `<adag version="2.1" name="none"></adag>`)
 	expect(t, exitOK, nil, append(null, "--image=some", empty)...)
 	expect(t, exitOK, nil, append(simulated, "--name=n", "--no-log=false", "--repair=false", dax)...)
