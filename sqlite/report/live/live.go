@@ -43,7 +43,7 @@ const (
 	maxRate        = 60 // requests a second, of all clients together
 	maxHeader      = 16 << 10
 	writeTimeout   = 15 * time.Second
-	silence        = 15 * time.Second // after which a client that waits for news is told that there are none
+	silence        = 10 * time.Second // less than writeTimeout: then a client that waits for news hears of none
 	// Farewell is how long a client may take from one request to the next: so long it still looks.
 	Farewell = time.Second
 )
@@ -367,7 +367,8 @@ func (r *room) serveData(w http.ResponseWriter, q *http.Request) {
 			return
 		}
 		select {
-		case <-q.Context().Done():
+		case <-q.Context().Done(): // the client is gone, or the server ends
+			w.WriteHeader(http.StatusNoContent)
 			return
 		case <-quiet.C:
 			w.WriteHeader(http.StatusNoContent)

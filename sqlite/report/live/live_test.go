@@ -128,8 +128,8 @@ func TestOnlyWhoHasTheTokenAndNamesTheServerSeesAnything(t *testing.T) {
 	}
 }
 
-// The source is read while somebody looks and no more. Who asks for news gets each version and the last, after which
-// the server ends.
+// The source is read while somebody looks and no more. A client that asks for news gets each version and the last, after
+// which the server ends.
 func TestAClientGetsEachVersionAndTheLast(t *testing.T) {
 	src := &source{}
 	s, ended := serve(t, src)
@@ -196,6 +196,25 @@ func TestAFailureToReadIsSaid(t *testing.T) {
 	if code, text, _ := get(t, "GET", s.URL()+"data"); code != 200 || !strings.HasPrefix(text, "data ") {
 		t.Errorf("after a failure: %d: %q", code, text)
 	}
+}
+
+// A client that waits when the server is stopped has an answer, without data.
+func TestAStopAnswersThoseThatWait(t *testing.T) {
+	s, err := Listen(0, &source{})
+	must(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx) }()
+	go func() {
+		for !s.watched() {
+			time.Sleep(time.Millisecond)
+		}
+		stop()
+	}()
+	if code, text, _ := get(t, "GET", s.URL()+"data?after=99999999999999999"); code != http.StatusNoContent || text != "" {
+		t.Errorf("%d: %q", code, text)
+	}
+	must(t, <-ended)
 }
 
 // Clients that never read, and more of them than there may be, do not stop the source from being read, nor the server

@@ -17,20 +17,25 @@ export function follow(show, read, last) {
   async function update() {
     for (let version = 0, over = false; !over;) {
       const answer = await fetch(`data?after=${version}`).catch(() => null);
-      if (!answer || !answer.ok) {
-        text.textContent = answer ? `The log cannot be read: ${await answer.text()}` : 'The server does not answer: the run has ended, or gantry was stopped. The page shows what it heard last.';
+      try {
+        if (!answer || !answer.ok) {
+          text.textContent = answer ? `The log cannot be read: ${await answer.text()}` : 'The server does not answer: the run has ended, or gantry was stopped. The page shows what it heard last.';
+          await after(2000);
+        } else if (answer.status !== 204) {
+          const page = await read(new Uint8Array(await answer.arrayBuffer()));
+          version = answer.headers.get('Version');
+          while (paused) await new Promise(done => { goOn = done; });
+          show(page);
+          over = last(page);
+          text.textContent = over ? 'The run has ended: this page is complete, and follows nothing any more.' : `Live, as of ${new Date(page.written).toLocaleTimeString()}.`;
+        }
+      } catch (e) {
+        text.textContent = `The page could not be brought up to date: ${e.message}`;
         await after(2000);
-      } else if (answer.status !== 204) {
-        const page = await read(new Uint8Array(await answer.arrayBuffer()));
-        version = answer.headers.get('Version');
-        while (paused) await new Promise(done => { goOn = done; });
-        show(page);
-        over = last(page);
-        text.textContent = over ? 'The run has ended: this page is complete, and follows nothing any more.' : `Live, as of ${new Date(page.written).toLocaleTimeString()}.`;
       }
     }
     pause.hidden = true;
   }
-  update().catch(e => { text.textContent = `The page could not be brought up to date: ${e.message}`; });
+  update();
   return el('p', {id: 'live'}, text, ' ', pause);
 }
