@@ -301,11 +301,12 @@ func (b *builder) namedCatalog(c *catalog, property, name string, values map[str
 type property struct{ key, value string }
 
 // parseProperties reads the properties of Java: KEY=VALUE, KEY: VALUE or KEY VALUE, with # and ! before comments, \ at
-// the end of a line that continues and before characters that stand for themselves. It returns none after a fault.
+// the end of a line that continues, also of the last, and before characters that stand for themselves. It returns none
+// after a fault.
 func (b *builder) parseProperties(c *catalog, data []byte) (out []property) {
 	var whole []byte
 	n, at := 0, 0 // lines: this one, and that on which its property begins
-	for line := range bytes.Lines(append(data, '\n')) {
+	for line := range bytes.Lines(append(data, '\n', '\n')) {
 		n++
 		line = bytes.TrimLeft(bytes.TrimRight(line, "\r\n"), " \t\f")
 		if at == 0 {

@@ -190,6 +190,8 @@ func TestMalformedCatalogsAreErrors(t *testing.T) {
 		"two conts": {"tc.txt", "cont c {type \"docker\" image \"a\"} cont c {type \"docker\" image \"b\"}",
 			"two containers"},
 		"a property": {"pegasus.properties", "= 1\n", "pegasus.properties:1"},
+		"a last line that continues": {"pegasus.properties", "pegasus.catalog.replica.file=gone.yml\\",
+			"gone.yml: there is no such file"},
 		"a missing catalog": {"pegasus.properties", "pegasus.catalog.replica.file=none.yml\n",
 			"none.yml: there is no such file"},
 	} {
