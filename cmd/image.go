@@ -128,17 +128,14 @@ func writeImage(ctx context.Context, i *debian.Image, path string, row *session.
 	if err := writeWhole(at, func(to io.Writer) error { return i.Build(ctx, to, say) }); err != nil {
 		return err
 	}
-	f, err := os.Open(at)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
 	if path != "" {
 		session.GiveToCaller(path)
-	} else if err := row.Load(ctx, i.Name, f); err != nil {
+	} else if f, err := os.Open(at); err != nil {
+		return err
+	} else if err := errors.Join(row.Load(ctx, i.Name, f), f.Close()); err != nil {
 		return err
 	}
-	st, err := f.Stat()
+	st, err := os.Stat(at)
 	if err == nil {
 		say(fmt.Sprintf("built %s (%s, %s)", i.Name, term.Size(new(st.Size())), where))
 	}
