@@ -51,8 +51,8 @@ func TestJobsComeAfterOthers(t *testing.T) {
 	}
 }
 
-// What was acknowledged before a kill runs once after it, in the order of the dependencies, on what earlier jobs
-// wrote; what comes after a job that fails never starts.
+// Jobs acknowledged before a kill run once after it, in the order of the dependencies, on files of earlier jobs; jobs
+// that come after one that fails never start.
 func TestJobsOutliveTheirServer(t *testing.T) {
 	needsCheap(t)
 	work, s := slurmServer(t, "--runtime", "oci")

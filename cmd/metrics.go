@@ -169,7 +169,7 @@ func drawn(c *cli.Context, log *sqlite.DB, runs ...measuredRun) error {
 	})
 }
 
-// figureOf has what the figures of a run show.
+// figureOf has the data of the figures of a run.
 func figureOf(ctx context.Context, log *sqlite.DB, m measuredRun) (tables.Figure, error) {
 	f := tables.Figure{Run: m.info.Name, Policy: m.info.Policy}
 	for _, w := range m.flows {

@@ -153,7 +153,7 @@ func explained(t *testing.T, page context.Context, home, run, task string) {
 	}
 }
 
-// What a click in the timeline chooses and says is what the log has, and other policies are simulated.
+// A click in the timeline chooses an attempt and says its facts as the log has them, and other policies are simulated.
 func TestThePageShowsAttemptsAndOtherPolicies(t *testing.T) {
 	home, file := mosaic(t)
 	expect(t, exitOK, nil, "report", "m", "--dir", home, "--html", file)

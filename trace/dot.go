@@ -102,7 +102,7 @@ func (d *dotReader) read(in *reader.Input) {
 	d.Init(bytes.NewReader(text))
 	d.Mode = scanner.ScanIdents | scanner.ScanComments | scanner.SkipComments
 	d.IsIdentRune = func(c rune, i int) bool { return isDOTWord(c) || c == '-' && i == 0 }
-	d.Error = func(*scanner.Scanner, string) {} // what is wrong shows by the tokens
+	d.Error = func(*scanner.Scanner, string) {} // faults show by the tokens
 	d.line = 1
 	if d.next(); strings.EqualFold(d.token, "strict") {
 		d.next()

@@ -28,7 +28,7 @@ type XML struct {
 	rooted bool   // the root element was there
 	ended  bool   // the element that started was empty: its end comes next
 	tag    bool   // the < of a tag was read, behind a text
-	piece  []byte // what through reads, where it does not lie in the buffer whole
+	piece  []byte // text that through reads, where it does not lie in the buffer whole
 	names  map[string]string
 }
 

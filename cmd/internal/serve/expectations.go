@@ -188,7 +188,7 @@ func (all courses) doubt(by *session.Prediction, c *forecast.Course, past *forec
 	}
 }
 
-// expectation is what is expected of a course; unit.Never is an instant that is in doubt.
+// expectation sums a course up; unit.Never is an instant in doubt.
 func (c *course) expectation(now planner.Time) (e server.Expectation) {
 	within := func(all []planner.Time, doubt bool) (expected, low, high planner.Time) {
 		expected, low, high = all[0], all[0], all[0]

@@ -112,8 +112,8 @@ func (d *desk) task(edit func(s *executor.Submission), after ...api.Dependency) 
 // inAnHour has work arrive then.
 func inAnHour(s *executor.Submission) { s.At = 3600e9 }
 
-// What counts for another tenant or is of another class is of another workflow. A task that arrives later is in none
-// until then, and what waits for others waits with the server also when it starts again.
+// Tasks of another tenant or another class are of another workflow. A task that arrives later is in none until then,
+// and tasks that come after others wait with the server also when it starts again.
 func TestSingleTasksHaveTenants(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir, "{name: n, cores: 4}")

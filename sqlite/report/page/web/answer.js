@@ -5,7 +5,7 @@ const parts = ['computing', 'waiting for a node', 'staging', 'container start', 
 
 export const outcomeOf = run => ({finished: 'succeeded', failed: 'failed', interrupted: 'was interrupted', running: run.left ? 'was killed' : 'is under way'}[run.state] || run.state);
 
-// prediction is what the policy expected, if it said so.
+// prediction is the makespan that the policy expected, if it said one.
 function prediction(run) {
   const predicted = run.notes.filter(n => n.topic === 'predicted' && n.instant !== undefined).map(n => n.instant);
   return predicted.length ? Math.max(...predicted) - run.arrival : null;
