@@ -552,7 +552,8 @@ itself. A submission that ended is found in the log when no server is there.
 
 Exit codes: 0 all its tasks succeeded, 1 tasks failed or it was cancelled, 2 wrong command line, 3 no such submission,
 or it was refused, 4 no server, or the results cannot be copied.`,
-		Flags: []cli.Flag{dirFlag(), resultsDirFlag("when it has ended, over files of their names"), quietFlag(), jsonFlag()},
+		Flags: []cli.Flag{dirFlag(), resultsDirFlag("when it has ended, over files of their names"), quietFlag(),
+			jsonFlag()},
 		Action: onSubmission(func(c *cli.Context, cl *api.Client, id int64) error {
 			set, home := &session.Settings{}, homeOf(c)
 			if err := readResultsDir(c, set); err != nil {

@@ -128,8 +128,8 @@ func TestOnlyWhoHasTheTokenAndNamesTheServerSeesAnything(t *testing.T) {
 	}
 }
 
-// The source is read while somebody looks and no more. A client that asks for news gets each version and the last, after
-// which the server ends.
+// The source is read while somebody looks and no more. A client that asks for news gets each version and the last,
+// after which the server ends.
 func TestAClientGetsEachVersionAndTheLast(t *testing.T) {
 	src := &source{}
 	s, ended := serve(t, src)
@@ -211,7 +211,8 @@ func TestAStopAnswersThoseThatWait(t *testing.T) {
 		}
 		stop()
 	}()
-	if code, text, _ := get(t, "GET", s.URL()+"data?after=99999999999999999"); code != http.StatusNoContent || text != "" {
+	code, text, _ := get(t, "GET", s.URL()+"data?after=99999999999999999")
+	if code != http.StatusNoContent || text != "" {
 		t.Errorf("%d: %q", code, text)
 	}
 	must(t, <-ended)
