@@ -237,7 +237,7 @@ func TestCompletionOffersWhatMayComeNext(t *testing.T) {
 	}
 }
 
-// Each script asks a gantry; here one that writes what it was asked.
+// Each script asks a gantry; here one that answers always alike.
 func TestCompletionScriptsAskGantry(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "gantry")

@@ -187,7 +187,7 @@ func estimateFlags(usual string) []cli.Flag {
 			Usage: "`NAME` of the source of runtime estimates: declared (the trace), learned[:N] (a model of up to N " +
 				"runs of the same task type, of this run and of earlier runs on the same runtime and scales, over " +
 				"the size of the input too, that each end of a task brings up to date; types that never ran take " +
-				"what is declared, or else the mean of all tasks; N is 1000), corrected[:M] (declared, times " +
+				"the declared runtime, or else the mean of all tasks; N is 1000), corrected[:M] (declared, times " +
 				"measured over declared of the last M tasks, on containers also those of earlier runs; M is " +
 				"1000), trained[:MODEL[@VERSION]] (a model of " +
 				"gantry predict, the latest by default; declared for unknown task types), oracle (the true runtime; " +

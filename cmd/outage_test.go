@@ -236,7 +236,7 @@ func TestAServerStartedAgainKeepsItsSettings(t *testing.T) {
 	s.kill()
 	for _, w := range []string{
 		"--cluster: run lab continues with the nodes that it began with; gantry node changes them",
-		"--retries: run lab continues with what it began with",
+		"--retries: run lab continues with the value that it began with",
 		"run lab was begun by gantry v0.0.1, and continues with " + release.Build()} {
 		if !strings.Contains(s.err.String(), w) {
 			t.Errorf("it does not say %q:\n%s", w, s.err.String())

@@ -100,7 +100,7 @@ func differing(c *cli.Context, run string, given, kept *session.Settings) (all [
 			all = append(all, text+"the nodes that it began with; gantry node changes them")
 			continue
 		}
-		text += "what it began with"
+		text += "the value that it began with"
 		switch v := of[1][key].(type) {
 		case string, float64, bool:
 			text += fmt.Sprintf(", %v", v)

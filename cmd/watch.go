@@ -78,12 +78,12 @@ func watch(c *cli.Context) error {
 	if over, err := l.Over(c.Context); err != nil {
 		return serverError(err)
 	} else if over {
-		what, named := "submission "+name+" has ended", name
+		ended, named := "submission "+name+" has ended", name
 		if l.submission == "" {
 			state, _ := db.State(c.Context, run.Name) // it was just read
-			what, named = fmt.Sprintf("run %s has ended (%s)", run.Name, state), run.Name
+			ended, named = fmt.Sprintf("run %s has ended (%s)", run.Name, state), run.Name
 		}
-		return exit.Inputf("%s: gantry report %s --html FILE writes its page", what, named)
+		return exit.Inputf("%s: gantry report %s --html FILE writes its page", ended, named)
 	}
 	if l.submission == "" && !session.Capabilities(run.Runtime).Virtual &&
 		!lock.OfRun(filepath.Join(c.String("dir"), run.Name)) {

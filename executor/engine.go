@@ -378,7 +378,7 @@ func (e *Engine) obey(ctx context.Context, c Control, ok bool) error {
 	return nil
 }
 
-// withdraw cancels all workflows, present and to come, and ends what runs.
+// withdraw cancels all workflows, present and to come, and ends running attempts.
 func (e *Engine) withdraw(now planner.Time) error {
 	e.Arrivals = nil
 	e.failing = false

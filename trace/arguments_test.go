@@ -20,8 +20,8 @@ func TestArgumentsAreParsedAsBashDoes(t *testing.T) {
 	env := []string{"N=1 2", "E=", "Q='x'", "HOME=/h", "PATH=/bin"}
 	for _, text := range []string{`a  b`, `"a b" 'c d' e\ f`, `$N "$N" '$N' \$N`, `${N}x x$E"" $E`,
 		`${NOPE:-a b} "${NOPE}"`, `$Q`, `*.txt *.pdf '*.txt' "c d".*`, `{1,2}x a{b,c}d {1..3}`, `~ ~/x "~" a~`, `a #b`,
-		`a#b '#c'`, `$'a\tb'`, `"a\"b\\c\d" a\\b`, `a=b=c -x="$N"`, `"a
-b"`, `$((0+12)) $((1+2)) $`, `-f "QD < 2.0 || FS > 60.0"`, `[ab].txt [!a].txt`, `\`, `""`, `!x`, `"$NOPE"`, `größe '日本'`, `$? $# "$?"`} {
+		`$((0+12))`, `a#b '#c'`, `$'a\tb'`, `"a\"b\\c\d" a\\b`, `a=b=c -x="$N"`, `"a
+b"`, `$((1+2)) $`, `-f "QD < 2.0 || FS > 60.0"`, `[ab].txt [!a].txt`, `\`, `""`, `!x`, `"$NOPE"`, `größe '日本'`, `$? $# "$?"`} {
 		cmd := exec.Command(bash, "-c", `printf '%s\0' `+text)
 		cmd.Dir, cmd.Env = dir, env
 		out, err := cmd.Output()

@@ -6,7 +6,7 @@ import (
 	"gantry/planner/unit"
 )
 
-// All yields the breakpoints in order of time, each with the amount of what is limited that is in use from there on.
+// All yields the breakpoints in order of time, each with the amount of the limited resource in use from there on.
 // The profile must not be changed meanwhile.
 func (p *Profile) All() iter.Seq2[unit.Time, unit.Vector] {
 	return func(yield func(unit.Time, unit.Vector) bool) {

@@ -245,7 +245,7 @@ func (p *Profile) Prune(before unit.Time) {
 	b.first, b.at[0] = before, before
 }
 
-// Used returns the amount in use at an instant of what is limited; [unit.Unlimited] if that is 2^53 or more.
+// Used returns the amount of the limited resource in use at an instant; [unit.Unlimited] if that is 2^53 or more.
 func (p *Profile) Used(at unit.Time) (used unit.Vector) {
 	if at >= p.begin() {
 		k, i := p.find(at)

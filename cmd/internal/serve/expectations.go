@@ -116,8 +116,8 @@ func foretell(ctx context.Context, by *session.Prediction, past *forecast.Past) 
 		}
 	}
 	all.Of = map[server.Expected]server.Expectation{}
-	for what, c := range of {
-		all.Of[what] = c.expectation(past.Now)
+	for key, c := range of {
+		all.Of[key] = c.expectation(past.Now)
 	}
 	return all, nil
 }
@@ -130,27 +130,27 @@ type course struct {
 
 type courses map[server.Expected]*course
 
-func (all courses) of(what server.Expected) *course {
-	if all[what] == nil {
-		all[what] = &course{}
+func (all courses) of(key server.Expected) *course {
+	if all[key] == nil {
+		all[key] = &course{}
 	}
-	return all[what]
+	return all[key]
 }
 
-func (all courses) add(what server.Expected, start, end planner.Time) {
-	c := all.of(what)
+func (all courses) add(key server.Expected, start, end planner.Time) {
+	c := all.of(key)
 	c.starts, c.ends = append(c.starts, start), append(c.ends, end)
 }
 
 // take takes in a simulation.
 func (all courses) take(c *forecast.Course, past *forecast.Past) {
 	for _, w := range c.Workflows {
-		what := server.Expected{Workflow: w.Name, Task: planner.None}
+		key := server.Expected{Workflow: w.Name, Task: planner.None}
 		switch {
 		case w.Ended == unit.Never: // it is stuck
-			all.add(what, 0, 0)
+			all.add(key, 0, 0)
 		case w.Started != unit.Never: // it is not refused
-			all.add(what, w.Started, w.Ended)
+			all.add(key, w.Started, w.Ended)
 		}
 	}
 	spans := map[planner.TaskID][2]planner.Time{} // of all attempts

@@ -160,7 +160,7 @@ func TestImagesArriveFromARegistry(t *testing.T) {
 		t.Errorf("again: %+v, %v", x, err)
 	}
 
-	// The tag moves: only always sees it, and a run continues with what it began with.
+	// The tag moves: only always sees it, and a run continues with its first image.
 	push(t, cli, one, "third "+domain, registry.AuthConfig{}, runtime.GOARCH)
 	moved, err := fetched(t, fetch.PullAlways, fetch.Wanted{Ref: one})
 	if err != nil || moved.ID == got[0].ID || moved.Source != "pulled" {

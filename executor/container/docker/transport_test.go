@@ -21,7 +21,7 @@ import (
 	"gantry/executor/container/docker"
 )
 
-// newHost is an engine of which only the connections are real, and counted. It says who it is, and answers as a test
+// newHost is an engine of which only the connections are real, and counted. It tells its name, and answers as a test
 // says.
 func newHost(t *testing.T, answer http.HandlerFunc) (at string, connections *atomic.Int64) {
 	t.Helper()

@@ -227,7 +227,7 @@ func TestPublishingContinuesAfterAKill(t *testing.T) {
 	}
 }
 
-// A task may read what a glob matched, and one of these files by its name.
+// A task may read the files of a glob, and one of these by its name.
 func TestAGlobAndOneOfItsFilesAreInputs(t *testing.T) {
 	s, _ := area(t, 0)
 	all := &executor.FileSpec{Name: "*.txt", Produced: true, Glob: true}

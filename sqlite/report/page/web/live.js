@@ -19,7 +19,7 @@ export function follow(show, read, last) {
       const answer = await fetch(`data?after=${version}`).catch(() => null);
       try {
         if (!answer || !answer.ok) {
-          text.textContent = answer ? `The log cannot be read: ${await answer.text()}` : 'The server does not answer: the run has ended, or gantry was stopped. The page shows what it heard last.';
+          text.textContent = answer ? `The log cannot be read: ${await answer.text()}` : 'The server does not answer: the run has ended, or gantry was stopped. The page shows its last state.';
           await after(2000);
         } else if (answer.status !== 204) {
           const page = await read(new Uint8Array(await answer.arrayBuffer()));

@@ -17,7 +17,7 @@ function blocked(run, t) {
 // again is how the run is continued; nothing for one that cannot be.
 function again(run) {
   if (run.state === 'running' || !run.ran.some(x => x.command)) return null;
-  if (run.command?.[1] === 'serve') return el('p', {}, 'Correct it and hand it in again. A server of ', el('code', {}, 'gantry serve --reuse'), ' does not compute again what ended well.');
+  if (run.command?.[1] === 'serve') return el('p', {}, 'Correct it and submit it again. A server of ', el('code', {}, 'gantry serve --reuse'), ' does not compute its succeeded tasks again.');
   const from = new Set(run.workflows.map(w => w.source)), file = [...from][0], one = from.size === 1 && file !== '-' && run.command?.[1] !== 'map' && !run.command?.includes('--');
   return el('p', {}, one ? 'Correct the command and continue; what ended well stays: ' : 'Continue with fresh tries; input files are read again, and what ended well stays: ',
     el('code', {}, `gantry resume ${one ? `--with ${quote(file)} ` : ''}${run.name}`));
