@@ -542,7 +542,7 @@ func TestAJobThatIsBeingEnded(t *testing.T) {
 	waitForFile(t, "begun")
 	expect(t, exitOK, nil, "scancel", id+"_7")
 	expect(t, exitOK, []string{id + "_7 R None\n"}, "squeue", "-h", "-o", "%i %t %r", "-j", id)
-	expect(t, exitOK, []string{`"state":"cancelled"`, "is being ended"}, "queue", "--json", "--dir", server.dir)
+	expect(t, exitOK, []string{`"state":"cancelled"`, "being ended"}, "queue", "--json", "--dir", server.dir)
 }
 
 // Directories and files of jobs may have any names that a file system has.

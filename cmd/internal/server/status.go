@@ -431,93 +431,125 @@ func (s *Server) foretold(st *api.Status, e *entry, all *Expectations, note stri
 	}
 }
 
-// live is how submissions stand that are not over: by the log, and why they wait by the engine, explained or in a word.
+// live is how submissions stand that are not over, by the engine. Why one waits is explained, or said in a word.
 func (s *Server) live(ctx context.Context, of []entry, explain bool) ([]api.Status, error) {
-	running := map[place]int{}                 // attempts
-	began := map[planner.TaskID]planner.Time{} // when they began, by task
-	ready := map[int64]planner.TaskID{}        // of a submission of which nothing runs, a task that could
-	brief := map[int64]planner.ReasonCode{}    // why that does not
-	var throttled map[int64]bool
+	out := make([]api.Status, len(of))
+	for i := range of {
+		e := &of[i]
+		more := readOptions(e.Options)
+		out[i] = api.Status{ID: e.ID, Run: e.Run, Name: e.Name, Kind: e.Kind, User: e.User, UID: e.UID,
+			Tenant: e.Tenant, Class: e.class.String(), State: sqlite.Accepted, Tasks: e.tasks, Submitted: e.Wall,
+			Workflow: more.Workflow, Labels: more.Labels, Reason: more.waitsFor(),
+			Release: s.wall(max(e.release, e.Arrival), e.At), Due: s.wall(e.due, 0)}
+	}
+	ready := map[*api.Status]planner.TaskID{} // of those of which nothing runs, a task that could
+	brief := map[*api.Status]string{}
 	var others UnderWay
-	if err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
+	err := s.Inbox.Ask(ctx, func(in *executor.Intake) error {
 		v := in.View()
+		running := map[planner.WorkflowID][]planner.AttemptID{}
 		for a := range v.UnderWay() {
-			t := v.Attempt(a).Task
 			// Whose task it is that is named, not everybody may see.
-			if spec := in.Spec(t); spec != nil && len(others.Names) < mostNamed && !s.Shared {
+			if spec := in.Spec(v.Attempt(a).Task); spec != nil && len(others.Names) < mostNamed && !s.Shared {
 				others.Names = append(others.Names, spec.Name)
 			}
 			others.Count++
-			w := v.Task(t).Workflow
-			running[place{w, planner.None}]++
-			running[place{w, t}]++
-			began[t] = v.Attempt(a).Ordered
+			w := v.Task(v.Attempt(a).Task).Workflow
+			running[w] = append(running[w], a)
 		}
-		throttled = in.Throttled()
-		for i := 0; i < len(of) && len(ready) < mostExplained; i++ {
-			if e := &of[i]; e.arrived && running[e.place()] == 0 {
-				if t := e.ready(v); t != planner.None {
-					ready[e.ID], brief[e.ID] = t, in.Told(t)
+		throttled := in.Throttled()
+		for i := range out {
+			st, e, next := &out[i], &of[i], planner.TaskID(planner.None)
+			switch {
+			case throttled[st.ID]:
+				st.Reason = api.Throttled
+			case !e.arrived:
+			case e.single:
+				next = s.liveTask(v, e, st)
+			default:
+				next = s.liveWorkflow(v, e, st, running[e.Workflow])
+			}
+			if next != planner.None && len(ready) < mostExplained {
+				if ready[st] = next; in.Told(next) != 0 {
+					brief[st] = in.Told(next).String()
 				}
 			}
 		}
 		return nil
-	}); err != nil {
-		return nil, err
-	}
-	out := make([]api.Status, len(of))
+	})
 	now := time.Now()
-	for i := range of {
-		e, st := &of[i], &out[i]
-		o, err := s.DB.OutcomeOf(ctx, &e.Submitted)
-		if err != nil {
-			return nil, err
-		}
-		*st = *StatusOf(o, s.About.Started)
-		st.Class, st.Tasks, st.Running, st.Message = e.class.String(), e.tasks, running[e.place()], ""
-		st.Release, st.Due = s.wall(max(e.release, e.Arrival), e.At), s.wall(e.due, 0)
-		if st.State == sqlite.Cancelled && st.Running > 0 { // it is being ended
-			st.Over, st.Ended = false, nil
-		}
-		if st.Running == 0 && !st.Over { // the log has those of an earlier try
-			st.Node, st.Ended = "", nil
-		}
-		if e.single && !st.Over { // the log has the start of the first try
-			if st.Started = nil; st.Running > 0 {
-				st.Started = s.wall(began[e.Task], -1)
-			}
-		}
-		switch t, waits := ready[e.ID]; {
-		case throttled[e.ID]:
-			st.Reason = api.Throttled
+	for i := range out {
+		st := &out[i]
+		switch t, waits := ready[st]; {
 		case st.State == sqlite.Cancelled:
-			st.Reason = "what runs of it is being ended"
+			st.Reason = "its attempts are being ended"
 		case st.Release != nil && st.Release.After(now):
 			st.Reason = "it is released at " + st.Release.Local().Format(time.DateTime)
 		case waits && explain && s.Why != nil && time.Since(now) < explaining:
 			st.Reason = s.Why(ctx, t, &others)
-		case waits && brief[e.ID] != 0:
-			st.Reason = brief[e.ID].String()
-		case st.State == sqlite.Accepted || st.State == planner.Waiting.String():
-			more := readOptions(e.Options)
-			st.Reason = more.waitsFor()
+		case waits:
+			st.Reason = brief[st]
 		}
 	}
-	return out, nil
+	return out, err
 }
 
-// ready is a task of a submission that could start; planner.None if there is none.
-func (e *entry) ready(v planner.View) planner.TaskID {
-	if e.single {
-		if v.Phase(e.Task) == planner.Ready {
-			return e.Task
-		}
-		return planner.None
+// liveWorkflow is how a workflow stands. If nothing of it runs, it returns a task that could start.
+func (s *Server) liveWorkflow(v planner.View, e *entry, st *api.Status, running []planner.AttemptID) planner.TaskID {
+	st.Running = len(running)
+	if len(running) > 0 && st.Tasks == 1 {
+		st.Node = s.Platform.Nodes[v.Attempt(running[0]).Node].Name
 	}
-	for t := range v.All(e.Workflow) {
-		if v.Phase(t) == planner.Ready {
-			return t
+	left, failed := v.Progress(e.Workflow)
+	st.Done, st.Failed, st.Over = st.Tasks-left-failed, failed, left == 0
+	if first, _ := v.Times(e.Workflow); first != unit.Never {
+		st.Started = s.wall(first, -1)
+	}
+	switch {
+	case e.State == sqlite.Cancelled:
+		st.State = sqlite.Cancelled
+	case st.Started != nil || st.Running > 0:
+		st.State = "running"
+	default:
+		st.State = "waiting"
+	}
+	if st.Running == 0 {
+		for t := range v.All(e.Workflow) {
+			if v.Phase(t) == planner.Ready {
+				return t
+			}
 		}
+	}
+	return planner.None
+}
+
+// liveTask is how a single task stands. It returns the task if that could start.
+func (s *Server) liveTask(v planner.View, e *entry, st *api.Status) planner.TaskID {
+	t := e.Task
+	phase := v.Phase(t)
+	if st.State, st.Over = phase.String(), phase.Ended(); e.State == sqlite.Cancelled {
+		st.State = sqlite.Cancelled
+	}
+	if a := v.Current(t); a != planner.None {
+		st.Running = 1
+		st.Started = s.wall(v.Attempt(a).Ordered, -1)
+		if n := v.Attempt(a).Node; n != planner.None {
+			st.Node = s.Platform.Nodes[n].Name
+		}
+	}
+	switch {
+	case phase != planner.Waiting:
+		st.Reason = ""
+	case st.Reason == "": // it reads a file that another task writes
+		st.Reason = planner.WaitsForParents.String()
+	}
+	switch phase {
+	case planner.Ready:
+		return t
+	case planner.Done:
+		st.Done = 1
+	case planner.Failed, planner.Skipped:
+		st.Failed = 1
 	}
 	return planner.None
 }
