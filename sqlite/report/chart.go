@@ -141,7 +141,28 @@ func (c *Chart) Write(dir, name string) error {
 	return f.draw(filepath.Join(dir, name+".svg"), "svg")
 }
 
+// finite is the error of a number that has no place on an axis.
+func (c *Chart) finite() (err error) {
+	for _, p := range c.Panels {
+		for _, s := range p.Series {
+			for _, x := range s.Points {
+				b := cmp.Or(x.Box, &Box{})
+				err = cmp.Or(err, plotter.CheckFloats(x.X, x.Value.Mean, b.Median, b.Mean))
+			}
+			for _, x := range s.Dots {
+				if x.Slowdown > 0 {
+					err = cmp.Or(err, plotter.CheckFloats(x.Tasks, x.Slowdown))
+				}
+			}
+		}
+	}
+	return err
+}
+
 func (c *Chart) figure() (*figure, error) {
+	if err := c.finite(); err != nil {
+		return nil, err
+	}
 	columns := 1
 	if len(c.Panels) > 3 || c.Kind == "scatter" && len(c.Panels) > 1 {
 		columns = min(3, len(c.Panels))
@@ -190,9 +211,7 @@ func (c *Chart) figure() (*figure, error) {
 		pl.Title.Text = wrap(p.Title, f.width/vg.Length(columns), pl.Title.TextStyle)
 		f.rows[i/columns][i%columns] = pl
 		d := &drawing{f: f, plot: pl, p: p, step: step, shown: shown, low: math.Inf(1), high: math.Inf(-1)}
-		if err := d.panel(c, names, thumbs); err != nil {
-			return nil, err
-		}
+		d.panel(c, names, thumbs)
 		if slowest > 0 {
 			pl.X.Min, pl.X.Max = 0, 1.04*largest
 			pl.Y.Min, pl.Y.Max = fastest/1.3, slowest*1.3
@@ -224,17 +243,13 @@ func (p *Panel) alone() bool {
 }
 
 // panel draws a panel, and gives the symbols of its series.
-func (d *drawing) panel(c *Chart, names []string, thumbs [][]plot.Thumbnailer) error {
+func (d *drawing) panel(c *Chart, names []string, thumbs [][]plot.Thumbnailer) {
 	p, pl := d.p, d.plot
-	kinds := map[string]func(i, k int) ([]plot.Thumbnailer, error){"lines": d.lines, "bars": d.bars,
-		"histogram": d.histogram, "boxes": d.boxes, "scatter": d.scatter, "steps": d.steps}
+	kinds := map[string]func(i, k int) []plot.Thumbnailer{"lines": d.lines, "bars": d.bars, "histogram": d.histogram,
+		"boxes": d.boxes, "scatter": d.scatter, "steps": d.steps}
 	for i, s := range p.Series {
 		k := slices.Index(names, s.Name)
-		t, err := kinds[c.Kind](i, k)
-		if err != nil {
-			return err
-		}
-		if t != nil {
+		if t := kinds[c.Kind](i, k); t != nil {
 			thumbs[k] = t
 		}
 	}
@@ -263,7 +278,6 @@ func (d *drawing) panel(c *Chart, names []string, thumbs [][]plot.Thumbnailer) e
 	default:
 		vertical(pl, d.low, d.high)
 	}
-	return nil
 }
 
 // drawing is a panel while it is drawn. Each kind of chart is a method: it draws series i of the panel, in the colour
@@ -304,43 +318,36 @@ func number(category string) float64 {
 	return x
 }
 
-func (d *drawing) lines(i, k int) ([]plot.Thumbnailer, error) {
+func (d *drawing) lines(i, k int) []plot.Thumbnailer {
 	var points withIntervals
 	for _, x := range d.p.Series[i].Points {
 		points.put(d.beside(i, x, min(0.6, 0.1*float64(len(d.p.Series)))), x.Value)
 		d.span(x.Value.Mean, x.Value.Mean-nonNaN(x.Value.Half), x.Value.Mean+nonNaN(x.Value.Half))
 	}
 	if len(points.XYs) == 0 {
-		return nil, nil
+		return nil
 	}
-	return points.add(d.plot, k)
+	line := &plotter.Line{XYs: points.XYs, LineStyle: lineOf(k)}
+	dots := &plotter.Scatter{XYs: points.XYs, GlyphStyle: markOf(k)}
+	d.plot.Add(line, dots, points.whiskers(colourOf(k)))
+	return []plot.Thumbnailer{line, dots}
 }
 
-func (d *drawing) bars(i, k int) (thumbs []plot.Thumbnailer, _ error) {
-	s := &d.p.Series[i]
-	colour := colourOf(k)
+func (d *drawing) bars(i, k int) (thumbs []plot.Thumbnailer) {
 	wide := 0.8 / float64(len(d.p.Series))
-	for _, x := range s.Points {
+	for _, x := range d.p.Series[i].Points {
 		left := float64(x.Category) - 0.4 + wide*float64(i)
-		rect, err := rectangle(left+0.03*wide, left+0.97*wide, 0, x.Value.Mean, colour)
-		if err != nil {
-			return nil, err
-		}
-		d.plot.Add(rect)
-		thumbs = []plot.Thumbnailer{rect}
+		rect := rectangle(left+0.03*wide, left+0.97*wide, 0, x.Value.Mean, colourOf(k))
 		var whisker withIntervals
 		whisker.put(left+wide/2, x.Value)
-		if bars, err := plotter.NewYErrorBars(whisker); err != nil {
-			return nil, err
-		} else if len(whisker.XYs) > 0 {
-			d.plot.Add(bars)
-		}
+		d.plot.Add(rect, whisker.whiskers(color.Black))
+		thumbs = []plot.Thumbnailer{rect}
 		d.span(x.Value.Mean, x.Value.Mean+nonNaN(x.Value.Half), x.Value.Mean-nonNaN(x.Value.Half))
 	}
-	return thumbs, nil
+	return thumbs
 }
 
-func (d *drawing) histogram(i, k int) (thumbs []plot.Thumbnailer, _ error) {
+func (d *drawing) histogram(i, k int) (thumbs []plot.Thumbnailer) {
 	for _, x := range d.p.Series[i].Points {
 		if x.Value.Mean <= 0 {
 			continue
@@ -349,35 +356,27 @@ func (d *drawing) histogram(i, k int) (thumbs []plot.Thumbnailer, _ error) {
 		if d.p.Log {
 			floor = 0.05
 		}
-		rect, err := rectangle(x.X, x.X+x.Width, floor, x.Value.Mean, colourOf(k))
-		if err != nil {
-			return nil, err
-		}
+		rect := rectangle(x.X, x.X+x.Width, floor, x.Value.Mean, colourOf(k))
 		d.plot.Add(rect)
 		thumbs = []plot.Thumbnailer{rect}
 		d.span(x.Value.Mean)
 	}
-	return thumbs, nil
+	return thumbs
 }
 
-func (d *drawing) boxes(i, k int) (thumbs []plot.Thumbnailer, _ error) {
-	s := &d.p.Series[i]
-	colour := colourOf(k)
+func (d *drawing) boxes(i, k int) (thumbs []plot.Thumbnailer) {
 	wide := 0.84 / float64(len(d.p.Series))
 	if d.p.alone() {
 		wide = 0.84
 	}
-	for _, x := range s.Points {
+	for _, x := range d.p.Series[i].Points {
 		b := x.Box
-		box, err := b.add(d.plot, d.beside(i, x, 0.84), colour)
-		if err != nil {
-			return nil, err
-		}
-		box.Width = min(d.f.width/vg.Length(max(1, len(d.p.Categories)))*vg.Length(wide)*0.75, vg.Centimeter)
-		thumbs = []plot.Thumbnailer{solid{colour}}
+		b.add(d.plot, d.beside(i, x, 0.84), min(
+			d.f.width/vg.Length(max(1, len(d.p.Categories)))*vg.Length(wide)*0.75, vg.Centimeter), colourOf(k))
+		thumbs = []plot.Thumbnailer{solid{colourOf(k)}}
 		d.span(b.Low, b.High, b.Mean)
 	}
-	return thumbs, nil
+	return thumbs
 }
 
 // maxDots bounds the dots of a panel, so that files stay small and open quickly.
@@ -389,7 +388,7 @@ var (
 	dashedLine = draw.LineStyle{Color: color.Black, Width: vg.Points(1), Dashes: []vg.Length{4, 3}}
 )
 
-func (d *drawing) scatter(i, _ int) ([]plot.Thumbnailer, error) {
+func (d *drawing) scatter(i, _ int) []plot.Thumbnailer {
 	dots := d.p.Series[i].Dots
 	xys := make([]plotter.XYs, len(shades))
 	for k, dot := range dots {
@@ -403,8 +402,12 @@ func (d *drawing) scatter(i, _ int) ([]plot.Thumbnailer, error) {
 	if len(dots) <= 100 {
 		radius = vg.Points(2.5)
 	}
-	if err := addDots(d.plot, xys, radius, d.shown); err != nil {
-		return nil, err
+	for at, dots := range xys {
+		if len(dots) > 0 {
+			d.plot.Add(&plotter.Scatter{XYs: dots, GlyphStyle: draw.GlyphStyle{Color: shades[at], Radius: radius,
+				Shape: draw.CircleGlyph{}}})
+			d.shown[at] = true
+		}
 	}
 	s := metrics.Summarise(slowdowns(dots))
 	for _, l := range []struct {
@@ -415,7 +418,7 @@ func (d *drawing) scatter(i, _ int) ([]plot.Thumbnailer, error) {
 		line.LineStyle = l.style
 		d.plot.Add(line)
 	}
-	return nil, nil
+	return nil
 }
 
 func slowdowns(dots []results.Point) []float64 {
@@ -429,81 +432,56 @@ func slowdowns(dots []results.Point) []float64 {
 // markers is about how many of its points a line over time marks.
 const markers = 10
 
-func (d *drawing) steps(i, k int) ([]plot.Thumbnailer, error) {
+func (d *drawing) steps(i, k int) []plot.Thumbnailer {
 	points := d.p.Series[i].Points
 	xys := make(plotter.XYs, len(points))
 	for n, x := range points {
 		xys[n] = plotter.XY{X: x.X, Y: x.Value.Mean}
 		d.span(x.Value.Mean)
 	}
-	line, err := plotter.NewLine(xys)
-	if err != nil {
-		return nil, err
-	}
-	line.StepStyle, line.LineStyle = plotter.PostStep, lineOf(k)
 	var some plotter.XYs // that have a marker, other ones of each line
 	for n := i * len(xys) / (markers * len(d.p.Series)); n < len(xys); n += max(1, len(xys)/markers) {
 		some = append(some, xys[n])
 	}
-	dots, err := plotter.NewScatter(some)
-	if err != nil {
-		return nil, err
-	}
-	dots.GlyphStyle = draw.GlyphStyle{Color: colourOf(k), Radius: vg.Points(3), Shape: glyphOf(k)}
+	line := &plotter.Line{XYs: xys, StepStyle: plotter.PostStep, LineStyle: lineOf(k)}
+	dots := &plotter.Scatter{XYs: some, GlyphStyle: markOf(k)}
 	d.plot.Add(line, dots)
-	return []plot.Thumbnailer{line, dots}, nil
+	return []plot.Thumbnailer{line, dots}
 }
 
 // add draws a box with its dot.
-func (b Box) add(pl *plot.Plot, at float64, colour color.RGBA) (*plotter.BoxPlot, error) {
-	box, err := plotter.NewBoxPlot(vg.Points(13), at, plotter.Values{b.Median})
-	if err != nil {
-		return nil, err
-	}
+func (b *Box) add(pl *plot.Plot, at float64, width vg.Length, colour color.RGBA) {
+	box, _ := plotter.NewBoxPlot(vg.Points(13), at, plotter.Values{b.Median}) // which is finite
 	box.Median, box.Quartile1, box.Quartile3 = b.Median, b.Q1, b.Q3
 	box.AdjLow, box.AdjHigh, box.Min, box.Max = b.Low, b.High, b.Low, b.High
 	box.FillColor, box.MedianStyle.Color, box.MedianStyle.Width = colour, upon(colour), vg.Points(1.5)
 	box.BoxStyle.Color, box.WhiskerStyle.Color = colour, colour
 	box.WhiskerStyle.Dashes = nil
+	box.Width = width
 	pl.Add(box)
 	for _, g := range []draw.GlyphStyle{{Color: color.White, Shape: draw.CircleGlyph{}}, {Color: color.Black,
 		Shape: draw.RingGlyph{}}} {
-		dot, err := plotter.NewScatter(plotter.XYs{{X: at, Y: b.Mean}})
-		if err != nil {
-			return nil, err
-		}
-		dot.GlyphStyle, dot.Radius = g, vg.Points(2)
-		pl.Add(dot)
+		g.Radius = vg.Points(2)
+		pl.Add(&plotter.Scatter{XYs: plotter.XYs{{X: at, Y: b.Mean}}, GlyphStyle: g})
 	}
-	return box, nil
 }
 
-// withIntervals is a line through means with their confidence intervals.
+// withIntervals are means with their confidence intervals.
 type withIntervals struct {
 	plotter.XYs
 	plotter.YErrors
-}
-
-// add draws the line in the i-th colour, and returns its symbols in a legend.
-func (w withIntervals) add(pl *plot.Plot, i int) ([]plot.Thumbnailer, error) {
-	line, dots, err := plotter.NewLinePoints(w.XYs)
-	if err != nil {
-		return nil, err
-	}
-	bars, err := plotter.NewYErrorBars(w)
-	if err != nil {
-		return nil, err
-	}
-	line.LineStyle, dots.Color, bars.Color = lineOf(i), colourOf(i), colourOf(i)
-	dots.Shape, dots.Radius = glyphOf(i), vg.Points(3)
-	pl.Add(line, dots, bars)
-	return []plot.Thumbnailer{line, dots}, nil
 }
 
 func (w *withIntervals) put(x float64, i Interval) {
 	half := nonNaN(i.Half)
 	w.XYs = append(w.XYs, plotter.XY{X: x, Y: i.Mean})
 	w.YErrors = append(w.YErrors, struct{ Low, High float64 }{half, half})
+}
+
+// whiskers are the intervals as they are drawn.
+func (w *withIntervals) whiskers(colour color.Color) *plotter.YErrorBars {
+	return &plotter.YErrorBars{XYs: w.XYs, YErrors: w.YErrors, LineStyle: draw.LineStyle{Color: colour,
+		Width: plotter.DefaultLineStyle.Width}, CapWidth: plotter.DefaultCapWidth}
 }
 
 // shades are for classes of parallelism, from 1 to 2 on, each twice the one before; the last has all above.
@@ -514,23 +492,6 @@ var shades = []color.NRGBA{{253, 201, 38, 255}, {251, 159, 58, 255}, {237, 121, 
 // shadeOf is the class of a parallelism.
 func shadeOf(parallelism float64) int {
 	return max(0, min(len(shades)-1, int(math.Log2(max(1, parallelism)))))
-}
-
-// addDots draws dots, by their shades, and notes which shades there are.
-func addDots(pl *plot.Plot, byShade []plotter.XYs, radius vg.Length, shown []bool) error {
-	for s, xys := range byShade {
-		if len(xys) == 0 {
-			continue
-		}
-		dots, err := plotter.NewScatter(xys)
-		if err != nil {
-			return err
-		}
-		dots.GlyphStyle = draw.GlyphStyle{Color: shades[s], Radius: radius, Shape: draw.CircleGlyph{}}
-		pl.Add(dots)
-		shown[s] = true
-	}
-	return nil
 }
 
 // shades explains the shades that are shown.
@@ -566,12 +527,7 @@ func pale(c color.RGBA) color.RGBA {
 	return color.RGBA{150 + c.R/5*2, 150 + c.G/5*2, 150 + c.B/5*2, 255}
 }
 
-func rectangle(left, right, low, high float64, colour color.RGBA) (*plotter.Polygon, error) {
-	p, err := plotter.NewPolygon(plotter.XYs{{X: left, Y: low}, {X: left, Y: high}, {X: right, Y: high},
-		{X: right, Y: low}})
-	if err != nil {
-		return nil, err
-	}
-	p.Color, p.LineStyle.Color, p.LineStyle.Width = colour, colour, vg.Points(0.5)
-	return p, nil
+func rectangle(left, right, low, high float64, colour color.RGBA) *plotter.Polygon {
+	return &plotter.Polygon{XYs: []plotter.XYs{{{X: left, Y: low}, {X: left, Y: high}, {X: right, Y: high},
+		{X: right, Y: low}}}, Color: colour, LineStyle: draw.LineStyle{Color: colour, Width: vg.Points(0.5)}}
 }

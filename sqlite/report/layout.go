@@ -48,7 +48,10 @@ var glyphs = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.SquareGlyph{}, draw.Tri
 	draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.CrossGlyph{},
 	draw.PlusGlyph{}}
 
-func glyphOf(i int) draw.GlyphDrawer { return glyphs[i%len(glyphs)] }
+// markOf are the points of the i-th curve.
+func markOf(i int) draw.GlyphStyle {
+	return draw.GlyphStyle{Color: colourOf(i), Radius: vg.Points(3), Shape: glyphs[i%len(glyphs)]}
+}
 
 const (
 	plotWidth  = 18 * vg.Centimeter // without the legend

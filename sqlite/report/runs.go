@@ -51,6 +51,13 @@ type WorkflowPair struct {
 	Response [2]int64 `json:"response_ns"`
 	// MakespanError is (B - A) / A; NaN is written as null.
 	MakespanError Number `json:"makespan_error"`
+	Agreement
+	// Phases are means per task.
+	Phases [2]Phases `json:"mean_phases"`
+}
+
+// Agreement is how far the starts of tasks agree in two runs.
+type Agreement struct {
 	// OrderTau is Kendall's tau between the orders in which the two planners ordered the starts; StartTau between the
 	// instants at which the programs began (tau-b: ties are allowed for). Swapped is how many of the pairs of tasks
 	// were ordered the other way round.
@@ -58,8 +65,6 @@ type WorkflowPair struct {
 	StartTau Number `json:"start_tau"`
 	Swapped  int64  `json:"swapped_pairs"`
 	Pairs    int64  `json:"pairs"`
-	// Phases are means per task.
-	Phases [2]Phases `json:"mean_phases"`
 }
 
 // Number is one that may be unknown.
@@ -97,10 +102,7 @@ type RunSide struct {
 type Comparison struct {
 	Runs          [2]RunSide `json:"runs"`
 	MakespanError Number     `json:"makespan_error"` // (B - A) / A
-	OrderTau      Number     `json:"order_tau"`      // over the tasks of all workflows
-	StartTau      Number     `json:"start_tau"`
-	Swapped       int64      `json:"swapped_pairs"`
-	Pairs         int64      `json:"pairs"`
+	Agreement                // over the tasks of all workflows
 	SameNode      int        `json:"tasks_on_same_node"`
 	Phases        [2]Phases  `json:"mean_phases"`
 	Only          [2]int     `json:"tasks_only_in"` // that ended well in one of the runs only
@@ -194,7 +196,7 @@ func CompareRuns(ctx context.Context, db *sqlite.DB, a, b string) (*Comparison, 
 	}
 	for _, name := range names {
 		w := WorkflowPair{Workflow: name, Tasks: len(byFlow[name])}
-		w.OrderTau, w.StartTau, w.Swapped, w.Pairs, w.Phases = c.agreement(byFlow[name])
+		w.Agreement, w.Phases = c.agreement(byFlow[name])
 		for i := range flows {
 			w.Makespan[i], w.Response[i] = flows[i][name][0], flows[i][name][1]
 		}
@@ -214,12 +216,12 @@ func CompareRuns(ctx context.Context, db *sqlite.DB, a, b string) (*Comparison, 
 	for i := range all {
 		all[i] = i
 	}
-	c.OrderTau, c.StartTau, c.Swapped, c.Pairs, c.Phases = c.agreement(all)
+	c.Agreement, c.Phases = c.agreement(all)
 	return c, nil
 }
 
 // agreement says how far the starts of tasks agree, and where their time went on average.
-func (c *Comparison) agreement(tasks []int) (order, start Number, swapped, pairs int64, means [2]Phases) {
+func (c *Comparison) agreement(tasks []int) (_ Agreement, means [2]Phases) {
 	orders, starts := make([][2]int64, len(tasks)), make([][2]int64, len(tasks))
 	for i, t := range tasks {
 		orders[i], starts[i] = c.Tasks[t].attempt, c.Tasks[t].Started
@@ -245,7 +247,7 @@ func (c *Comparison) agreement(tasks []int) (order, start Number, swapped, pairs
 		}
 		means[i] = Phases{sums[0], sums[1], sums[2], sums[3], sums[4]}
 	}
-	return Number(tau), Number(byTime), swapped, pairs, means
+	return Agreement{Number(tau), Number(byTime), swapped, pairs}, means
 }
 
 func relative(a, b int64) Number {

@@ -21,45 +21,19 @@ import (
 
 // Timeline is when the attempts of a run were where.
 type Timeline struct {
-	Run, Policy string
-	end         int64 // of the run, or so far
-	makespan    int64 // -1: the run is under way
-	nodes       []timelineNode
-	flows       []timelineFlow
-	bars        []bar
-	held, used  [2][]change // of cores and memory
+	*history.Run
+	first []int // by node: its first row
+	bars  []bar
 }
 
-type timelineNode struct {
-	Name              string
-	Millicores, Bytes int64 // 0: unlimited
-	rows              int   // attempts that were there at once
-	first             int   // row
-}
-
-type timelineFlow struct {
-	Name string
-	Due  int64 // -1: none
-}
-
-// change is a step of the load of the nodes.
-type change struct {
-	At int64 // nanoseconds since the run began
-	By int64
-}
-
-// bar is an attempt. Instants are nanoseconds since the run began; -1 is not known.
+// bar is an attempt on a node, or several that are too narrow for a picture.
 type bar struct {
-	task, kind                   string
-	flow, row, node              int
-	from, started, to, plannedTo int64
-	outcome                      string
-	open                         bool // it is under way
-	away                         [][2]int64
-	merged                       bool // with narrow ones after it, for a picture
+	*history.Attempt
+	row    int
+	to     int64      // when it ended, or so far
+	away   [][2]int64 // when it was frozen
+	merged bool
 }
-
-func (b *bar) failed() bool { return b.outcome != "" && b.outcome != "ok" && b.outcome != "preempted" }
 
 // ReadTimeline reads the timeline of a run of the log.
 func ReadTimeline(ctx context.Context, db *sqlite.DB, run string) (*Timeline, error) {
@@ -67,51 +41,48 @@ func ReadTimeline(ctx context.Context, db *sqlite.DB, run string) (*Timeline, er
 	if err != nil {
 		return nil, err
 	}
-	t := &Timeline{Run: h.Name, Policy: h.Policy, end: h.Clock, makespan: -1}
-	if h.Makespan != nil {
-		t.makespan = *h.Makespan
-	}
-	row := 0
+	return newTimeline(h), nil
+}
+
+func newTimeline(h *history.Run) *Timeline {
+	shown.Names(&h.Nodes)
+	shown.Names(&h.Workflows)
+	shown.Names(&h.Kinds.Texts)
+	t, row, away := &Timeline{Run: h}, 0, map[int][][2]int64{}
 	for _, n := range h.Nodes {
-		x := timelineNode{Name: shown.Line(n.Name), Millicores: n.Millicores, rows: max(1, n.Lanes), first: row}
-		if n.Memory != nil {
-			x.Bytes = *n.Memory
-		}
-		t.nodes, row = append(t.nodes, x), row+x.rows
+		t.first, row = append(t.first, row), row+max(1, n.Lanes)
 	}
-	for _, w := range h.Workflows {
-		x := timelineFlow{shown.Line(w.Name), -1}
-		if w.Due != nil {
-			x.Due = *w.Due
-		}
-		t.flows = append(t.flows, x)
-	}
-	frozen := map[int][][2]int64{}
 	for _, x := range h.Away {
 		if x.How == "freeze" {
-			frozen[x.Attempt] = append(frozen[x.Attempt], [2]int64{x.Since, x.Until})
+			away[x.Attempt] = append(away[x.Attempt], [2]int64{x.Since, x.Until})
 		}
 	}
 	for i := range h.Attempts {
-		if h.Attempts[i].Node >= 0 {
-			t.add(h, &h.Attempts[i], frozen[i])
+		if a := &h.Attempts[i]; a.Node >= 0 {
+			b := bar{a, t.first[a.Node] + a.Lane, max(a.End(h.Clock), a.Queued), away[i], false}
+			for k := range b.away {
+				b.away[k][1] = min(b.away[k][1], b.to)
+			}
+			t.bars = append(t.bars, b)
 		}
 	}
-	for _, of := range [...]*[2][]change{&t.held, &t.used} {
-		for _, changes := range of {
-			slices.SortStableFunc(changes, func(a, b change) int { return cmp.Compare(a.At, b.At) })
-		}
-	}
-	return t, nil
+	return t
 }
 
-// add adds an attempt: its bar, and the cores and memory that it held and used. A frozen task holds no core. Programs
-// use the mean of their CPU time, and their peak of memory.
-func (t *Timeline) add(h *history.Run, a *history.Attempt, frozen [][2]int64) {
-	task := &h.Tasks[a.Task]
-	b := bar{task: shown.Line(task.Name), kind: shown.Line(h.Kinds.Texts[task.Kind]), flow: task.Workflow, node: a.Node,
-		row: t.nodes[a.Node].first + a.Lane, from: a.Queued, started: a.Started, to: max(a.End(t.end), a.Queued),
-		plannedTo: a.Planned, outcome: h.Outcomes.Texts[a.Outcome], open: a.Ended < 0}
+func (t *Timeline) kind(b *bar) string { return t.Kinds.Texts[t.Tasks[b.Task].Kind] }
+
+func (t *Timeline) flow(b *bar) string { return t.Workflows[t.Tasks[b.Task].Workflow].Name }
+
+func (t *Timeline) failed(b *bar) bool {
+	return !slices.Contains([]string{"", "ok", "preempted"}, t.Outcomes.Texts[b.Outcome])
+}
+
+// change is a step of the load of the nodes.
+type change struct{ at, by int64 } // at: nanoseconds since the run began
+
+// load is the cores and the memory that attempts held, and used: of CPU time the mean, of memory the peak. A frozen
+// task holds no core.
+func (t *Timeline) load() (held, used [2][]change) {
 	step := func(of *[]change, from, to, by int64, ends bool) {
 		if by != 0 && to > from {
 			*of = append(*of, change{from, by})
@@ -120,39 +91,43 @@ func (t *Timeline) add(h *history.Run, a *history.Attempt, frozen [][2]int64) {
 			}
 		}
 	}
-	step(&t.held[0], a.Queued, b.to, a.Millicores, !b.open)
-	step(&t.held[1], a.Queued, b.to, a.Memory, !b.open)
-	for _, x := range frozen {
-		x[1] = min(x[1], b.to)
-		b.away = append(b.away, x)
-		step(&t.held[0], x[0], x[1], -a.Millicores, !b.open || x[1] < t.end)
+	for i := range t.bars {
+		b := &t.bars[i]
+		step(&held[0], b.Queued, b.to, b.Millicores, b.Ended >= 0)
+		step(&held[1], b.Queued, b.to, b.Memory, b.Ended >= 0)
+		for _, x := range b.away {
+			step(&held[0], x[0], x[1], -b.Millicores, b.Ended >= 0 || x[1] < t.Clock)
+		}
+		if ran := b.Ended - b.Started; b.Started >= 0 && ran > 0 {
+			step(&used[0], b.Started, b.Ended, int64(1000*float64(max(0, b.CPU))/float64(ran)), true)
+			step(&used[1], b.Started, b.Ended, max(0, b.Peak), true)
+		}
 	}
-	if ran := a.Ended - a.Started; a.Started >= 0 && ran > 0 {
-		step(&t.used[0], a.Started, a.Ended, int64(1000*float64(max(0, a.CPU))/float64(ran)), true)
-		step(&t.used[1], a.Started, a.Ended, max(0, a.Peak), true)
+	for _, all := range [...][]change{held[0], held[1], used[0], used[1]} {
+		slices.SortStableFunc(all, func(a, b change) int { return cmp.Compare(a.at, b.at) })
 	}
-	t.bars = append(t.bars, b)
+	return held, used
 }
 
 func (t *Timeline) rows() int {
-	if n := len(t.nodes); n > 0 {
-		return t.nodes[n-1].first + t.nodes[n-1].rows
+	if n := len(t.first); n > 0 {
+		return t.first[n-1] + max(1, t.Nodes[n-1].Lanes)
 	}
 	return 1
 }
 
 func (t *Timeline) title() string {
-	s := t.Run
+	s := t.Name
 	if t.Policy != s {
 		s += " (" + t.Policy + ")"
 	}
 	switch {
-	case t.makespan < 0:
-		return s + ": under way for " + span(t.end)
-	case t.makespan < 1000e9:
-		return fmt.Sprintf("%s: makespan %.4g s", s, float64(t.makespan)/1e9)
+	case t.Makespan == nil:
+		return s + ": under way for " + span(t.Clock)
+	case *t.Makespan < 1000e9:
+		return fmt.Sprintf("%s: makespan %.4g s", s, float64(*t.Makespan)/1e9)
 	}
-	return s + ": makespan " + span(t.makespan)
+	return s + ": makespan " + span(*t.Makespan)
 }
 
 // axis returns the label and the unit, in nanoseconds, of an axis of time up to an instant.
@@ -176,7 +151,7 @@ type colouring struct {
 func colouringOf(all []*Timeline) *colouring {
 	s := &colouring{}
 	for _, t := range all {
-		for _, f := range t.flows {
+		for _, f := range t.Workflows {
 			if !slices.Contains(s.names, f.Name) && len(s.names) <= mostShades {
 				s.names = append(s.names, f.Name)
 			}
@@ -190,10 +165,11 @@ func colouringOf(all []*Timeline) *colouring {
 	for _, t := range all {
 		for i := range t.bars {
 			b := &t.bars[i]
-			if _, known := work[b.kind]; !known {
-				s.names = append(s.names, b.kind)
+			kind := t.kind(b)
+			if _, known := work[kind]; !known {
+				s.names = append(s.names, kind)
 			}
-			work[b.kind] += b.to - b.from
+			work[kind] += b.to - b.Queued
 		}
 	}
 	slices.SortStableFunc(s.names, func(x, y string) int { return cmp.Compare(work[y], work[x]) })
@@ -202,9 +178,9 @@ func colouringOf(all []*Timeline) *colouring {
 }
 
 func (s *colouring) of(t *Timeline, b *bar) color.RGBA {
-	name := b.kind
+	name := t.kind(b)
 	if s.byFlow {
-		name = t.flows[b.flow].Name
+		name = t.flow(b)
 	}
 	if i := slices.Index(s.names, name); i >= 0 {
 		return colourOf(i)
@@ -227,11 +203,9 @@ var red = color.RGBA{190, 20, 20, 255}
 func (l *lanes) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	at := func(ns int64) vg.Length { return x(float64(ns) / l.unit) }
-	for i := range l.nodes {
-		if i > 0 {
-			edge := y(float64(-l.nodes[i].first))
-			c.StrokeLine2(draw.LineStyle{Color: color.Gray{200}, Width: vg.Points(0.5)}, c.Min.X, edge, c.Max.X, edge)
-		}
+	for _, row := range l.first[min(1, len(l.first)):] {
+		edge := y(float64(-row))
+		c.StrokeLine2(draw.LineStyle{Color: color.Gray{200}, Width: vg.Points(0.5)}, c.Min.X, edge, c.Max.X, edge)
 	}
 	tall := (y(0) - y(-1)).Points()
 	room := vg.Points(min(3, tall*0.22)) // below a bar, for the plan
@@ -241,14 +215,14 @@ func (l *lanes) Plot(c draw.Canvas, p *plot.Plot) {
 		c.FillPolygon(colour, []vg.Point{{X: from, Y: bottom}, {X: to, Y: bottom}, {X: to, Y: top}, {X: from, Y: top}})
 	}
 	for _, b := range l.apart(at) {
-		from, to, colour := at(b.from), at(b.to), l.colours.of(l.Timeline, &b)
+		from, to, colour := at(b.Queued), at(b.to), l.colours.of(l.Timeline, &b)
 		if b.merged {
 			fill(from, max(to, from+thin), b.row, colour)
 			continue
 		}
 		began := to
-		if b.started >= 0 {
-			began = min(max(at(b.started), from), to)
+		if b.Started >= 0 {
+			began = min(max(at(b.Started), from), to)
 		}
 		if edged && (to-from).Points() > 2 {
 			to -= vg.Points(0.5) // a gap between a task and the next
@@ -260,16 +234,17 @@ func (l *lanes) Plot(c draw.Canvas, p *plot.Plot) {
 			fill(min(at(s[0]), to), min(at(s[1]), to), b.row, color.RGBA{255, 255, 255, 255})
 		}
 		top, bottom := y(float64(-b.row)), y(float64(-b.row-1))
-		if b.failed() {
+		failed := l.failed(&b)
+		if failed {
 			style := draw.LineStyle{Color: red, Width: vg.Points(min(1.5, max(0.4, tall*0.1)))}
 			c.StrokeLine2(style, from, bottom+room, max(to, from+2), top)
 			c.StrokeLine2(style, from, top, max(to, from+2), bottom+room)
 		}
-		if b.plannedTo >= 0 && tall >= 3 && (to-from).Points() > 1 {
+		if b.Planned >= 0 && tall >= 3 && (to-from).Points() > 1 {
 			style := draw.LineStyle{Color: color.Black, Width: vg.Points(min(1, tall*0.1))}
-			c.StrokeLine2(style, from, bottom+room/2, min(at(b.plannedTo), c.Max.X), bottom+room/2)
+			c.StrokeLine2(style, from, bottom+room/2, min(at(b.Planned), c.Max.X), bottom+room/2)
 		}
-		if name := l.fitting(b.task, to-from, tall); name != "" && !b.failed() {
+		if name := l.fitting(l.Tasks[b.Task].Name, to-from, tall); name != "" && !failed {
 			style := l.label
 			style.Color = upon(colour)
 			if began-from > (to-from)/2 {
@@ -279,11 +254,11 @@ func (l *lanes) Plot(c draw.Canvas, p *plot.Plot) {
 		}
 	}
 	if l.colours.byFlow {
-		for i, f := range l.flows {
-			if f.Due >= 0 && at(f.Due) <= c.Max.X {
+		for i, f := range l.Workflows {
+			if f.Due != nil && at(*f.Due) <= c.Max.X {
 				style := dueLine
 				style.Color, style.DashOffs = colourOf(slices.Index(l.colours.names, f.Name)), vg.Points(float64(2*i))
-				c.StrokeLine2(style, at(f.Due), c.Min.Y, at(f.Due), c.Max.Y)
+				c.StrokeLine2(style, at(*f.Due), c.Min.Y, at(*f.Due), c.Max.Y)
 			}
 		}
 	}
@@ -296,8 +271,8 @@ const thin = 0.25
 func (l *lanes) apart(at func(ns int64) vg.Length) (out []bar) {
 	last := map[int]int{} // of each row, in out
 	for _, b := range l.bars {
-		b.merged = at(b.to)-at(b.from) < 4*thin && !b.failed()
-		if i, ok := last[b.row]; ok && b.merged && out[i].merged && at(b.from)-at(out[i].to) < thin &&
+		b.merged = at(b.to)-at(b.Queued) < 4*thin && !l.failed(&b)
+		if i, ok := last[b.row]; ok && b.merged && out[i].merged && at(b.Queued)-at(out[i].to) < thin &&
 			l.colours.of(l.Timeline, &out[i]) == l.colours.of(l.Timeline, &b) {
 			out[i].to = max(out[i].to, b.to)
 			continue
@@ -310,7 +285,7 @@ func (l *lanes) apart(at func(ns int64) vg.Length) (out []bar) {
 
 // fitting is a name that has room in a bar, or nothing.
 func (l *lanes) fitting(name string, width vg.Length, tall float64) string {
-	if tall < 10 || len(name) > 100 || l.label.Width(name)+2 > width {
+	if name = shown.Line(name); tall < 10 || len(name) > 100 || l.label.Width(name)+2 > width {
 		return ""
 	}
 	return name
@@ -325,7 +300,7 @@ func timelineHeight(rows int) float64 {
 func (p *painter) timelines(all []*Timeline) {
 	end, rows := int64(1), 1
 	for _, t := range all {
-		end, rows = max(end, t.end), max(rows, t.rows())
+		end, rows = max(end, t.Clock), max(rows, t.rows())
 	}
 	label, ns := axis(end)
 	s := colouringOf(all)
@@ -353,7 +328,7 @@ func (p *painter) timelines(all []*Timeline) {
 		f.height += vg.Points(timelineHeight(rows) + 45)
 	}
 	for i, name := range s.names {
-		f.name(shortened(name), solid{colourOf(i)})
+		f.name(shown.Short(name, mostNamed), solid{colourOf(i)})
 	}
 	f.marks(all, s)
 	f.height = max(f.height, f.legend.Rectangle(draw.Canvas{}).Size().Y)
@@ -361,32 +336,32 @@ func (p *painter) timelines(all []*Timeline) {
 		"planned_end_s", "outcome"}}
 	for _, t := range all {
 		for i := range t.bars {
-			data = append(data, t.row(&t.bars[i]))
+			data = append(data, t.data(&t.bars[i]))
 		}
 	}
 	p.save(f, csvOf(data), "timeline", "")
 }
 
-// row is an attempt in the data of a timeline; an unknown value is empty.
-func (t *Timeline) row(b *bar) []string {
+// data is an attempt in the data of a timeline; an unknown value is empty.
+func (t *Timeline) data(b *bar) []string {
 	to := b.to
-	if b.open {
+	if b.Ended < 0 {
 		to = -1
 	}
-	row := []string{t.Run, t.nodes[b.node].Name, t.flows[b.flow].Name, b.task, b.kind}
-	for _, ns := range []int64{b.from, b.started, to, b.plannedTo} {
+	row := []string{t.Name, t.Nodes[b.Node].Name, t.flow(b), shown.Line(t.Tasks[b.Task].Name), t.kind(b)}
+	for _, ns := range []int64{b.Queued, b.Started, to, b.Planned} {
 		text := ""
 		if ns >= 0 {
 			text = strconv.FormatFloat(float64(ns)/1e9, 'f', -1, 64)
 		}
 		row = append(row, text)
 	}
-	return append(row, b.outcome)
+	return append(row, t.Outcomes.Texts[b.Outcome])
 }
 
 // marks explains the marks that are in use.
 func (f *figure) marks(all []*Timeline, s *colouring) {
-	due := func(x timelineFlow) bool { return x.Due >= 0 }
+	due := func(x history.Workflow) bool { return x.Due != nil }
 	for _, mark := range []struct {
 		name string
 		is   plot.Thumbnailer
@@ -394,13 +369,13 @@ func (f *figure) marks(all []*Timeline, s *colouring) {
 	}{
 		{"other types", solid{grey}, func(t *Timeline, b bar) bool { return s.of(t, &b) == grey }},
 		{"until its program runs", solid{pale(colourOf(0))}, func(_ *Timeline, b bar) bool {
-			return b.started > b.from
+			return b.Started > b.Queued
 		}},
 		{"suspended", frame{}, func(_ *Timeline, b bar) bool { return len(b.away) > 0 }},
-		{"failed", cross{}, func(_ *Timeline, b bar) bool { return b.failed() }},
-		{"as planned", stroke{plannedLine}, func(_ *Timeline, b bar) bool { return b.plannedTo >= 0 }},
+		{"failed", cross{}, func(t *Timeline, b bar) bool { return t.failed(&b) }},
+		{"as planned", stroke{plannedLine}, func(_ *Timeline, b bar) bool { return b.Planned >= 0 }},
 		{"deadline", stroke{dueLine}, func(t *Timeline, _ bar) bool {
-			return s.byFlow && slices.ContainsFunc(t.flows, due)
+			return s.byFlow && slices.ContainsFunc(t.Workflows, due)
 		}},
 	} {
 		if slices.ContainsFunc(all, func(t *Timeline) bool {
@@ -416,23 +391,18 @@ var (
 	dueLine     = draw.LineStyle{Color: color.Black, Width: vg.Points(1.2), Dashes: []vg.Length{4, 2}}
 )
 
-// shortened bounds a name in a legend.
-func shortened(name string) string {
-	if r := []rune(name); len(r) > 30 {
-		return string(r[:29]) + "…"
-	}
-	return name
-}
+// mostNamed is how many characters a name beside a timeline has.
+const mostNamed = 30
 
 // nodeTicks are the names of nodes at the middle of their rows, as far as there is room for them.
 func (t *Timeline) nodeTicks() []plot.Tick {
 	var out []plot.Tick
 	last := math.Inf(1)
 	apart := 9 / (timelineHeight(t.rows()) / float64(t.rows())) // rows that a line of text needs
-	for _, n := range t.nodes {
-		at := -float64(n.first) - float64(n.rows)/2
+	for i, n := range t.Nodes {
+		at := -float64(t.first[i]) - float64(max(1, n.Lanes))/2
 		if last-at >= apart {
-			out = append(out, plot.Tick{Value: at, Label: shortened(n.Name)})
+			out = append(out, plot.Tick{Value: at, Label: shown.Short(n.Name, mostNamed)})
 			last = at
 		}
 	}
@@ -471,19 +441,20 @@ func (s stroke) Thumbnail(c *draw.Canvas) {
 // used.
 func (p *painter) utilisation(t *Timeline) {
 	chart := &Chart{Title: "Utilisation of " + t.title(), Kind: "steps"}
+	held, used := t.load()
 	for k, of := range []struct {
 		name, used string
 		unit       float64
-		all        func(n timelineNode) int64
-	}{{"cores", "used", 1e3, func(n timelineNode) int64 { return n.Millicores }},
-		{"memory, GB", "peaks of tasks", 1e9, func(n timelineNode) int64 { return n.Bytes }}} {
-		if k > 0 && len(t.held[k])+len(t.used[k]) == 0 {
+		all        func(n history.Node) int64 // 0: unlimited
+	}{{"cores", "used", 1e3, func(n history.Node) int64 { return n.Millicores }},
+		{"memory, GB", "peaks of tasks", 1e9, func(n history.Node) int64 { return *cmp.Or(n.Memory, new(int64)) }}} {
+		if k > 0 && len(held[k])+len(used[k]) == 0 {
 			continue // the tasks asked for no memory
 		}
-		series := []Series{{Name: "held by tasks", Points: course(t.held[k], t.end, of.unit)},
-			{Name: of.used, Points: course(t.used[k], t.end, of.unit)}}
+		series := []Series{{Name: "held by tasks", Points: course(held[k], t.Clock, of.unit)},
+			{Name: of.used, Points: course(used[k], t.Clock, of.unit)}}
 		capacity := Interval{}
-		for _, n := range t.nodes {
+		for _, n := range t.Nodes {
 			capacity.Mean += float64(of.all(n)) / of.unit
 			if of.all(n) == 0 {
 				capacity.Mean = math.NaN() // unlimited
@@ -491,7 +462,7 @@ func (p *painter) utilisation(t *Timeline) {
 		}
 		if capacity.Mean > 0 {
 			series = append(series, Series{Name: "capacity", Points: []ChartPoint{{Value: capacity},
-				{X: float64(t.end) / 1e9, Value: capacity}}})
+				{X: float64(t.Clock) / 1e9, Value: capacity}}})
 		}
 		chart.Panels = append(chart.Panels, overTime("", of.name, series...).Panels...)
 	}
@@ -505,8 +476,8 @@ const bins = 1000
 func course(changes []change, end int64, unit float64) (points []ChartPoint) {
 	sum, last := int64(0), float64(end)/1e9
 	for i, c := range changes {
-		if sum += c.By; i+1 == len(changes) || changes[i+1].At != c.At {
-			points = append(points, ChartPoint{X: float64(c.At) / 1e9, Value: Interval{Mean: float64(sum) / unit}})
+		if sum += c.by; i+1 == len(changes) || changes[i+1].at != c.at {
+			points = append(points, ChartPoint{X: float64(c.at) / 1e9, Value: Interval{Mean: float64(sum) / unit}})
 		}
 	}
 	if len(points) > 2*bins {

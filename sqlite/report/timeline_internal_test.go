@@ -17,6 +17,7 @@ import (
 	"gantry/planner"
 	"gantry/sqlite"
 	"gantry/sqlite/logtest"
+	"gantry/sqlite/report/history"
 )
 
 // drawn draws the runs of a log and returns the text of each SVG and CSV file by its name; all files must be sound.
@@ -24,7 +25,7 @@ func drawn(t *testing.T, all ...*Timeline) map[string]string {
 	t.Helper()
 	var runs []Figure
 	for _, x := range all {
-		runs = append(runs, Figure{Run: x.Run, Policy: x.Policy, Timeline: x})
+		runs = append(runs, Figure{Run: x.Name, Policy: x.Policy, Timeline: x})
 	}
 	files, err := RunFigures(runs, t.TempDir())
 	if err != nil {
@@ -87,8 +88,8 @@ func TestTimelineHasEveryAttemptAtItsPlace(t *testing.T) {
 	calm := timelineOf(t, db, "calm")
 	got := ""
 	for _, b := range calm.bars {
-		got += fmt.Sprintf("%s %d %g-%g-%g %g %v\n", b.task, b.row, float64(b.from)/1e9, float64(b.started)/1e9,
-			float64(b.to)/1e9, float64(b.plannedTo)/1e9, b.failed())
+		got += fmt.Sprintf("%s %d %g-%g-%g %g %v\n", calm.Tasks[b.Task].Name, b.row, float64(b.Queued)/1e9,
+			float64(b.Started)/1e9, float64(b.to)/1e9, float64(b.Planned)/1e9, calm.failed(&b))
 	}
 	const want = `split_0 0 0-0.5-2 2 false
 work_1 0 2-2.5-5 5 false
@@ -108,7 +109,7 @@ join_3 0 9-9.5-14 13 false
 	l.Event(2*logtest.Second, planner.AttemptSuspended{Attempt: a})
 	l.Event(6*logtest.Second, planner.AttemptResumed{Attempt: a})
 	half := timelineOf(t, db, "half")
-	if b := half.bars[0]; !b.open || b.to != 6*s || len(b.away) != 1 || b.away[0] != [2]int64{2 * s, 6 * s} {
+	if b := half.bars[0]; b.Ended >= 0 || b.to != 6*s || len(b.away) != 1 || b.away[0] != [2]int64{2 * s, 6 * s} {
 		t.Errorf("the attempt that was frozen: %+v", b)
 	}
 	if half.bars[1].row != 1 || half.rows() != 3 {
@@ -141,18 +142,19 @@ join_3 0 9-9.5-14 13 false
 
 // Of 10,000 tasks the picture stays small: what is narrower than a point is drawn as one.
 func TestTimelineOfManyTasksStaysSmall(t *testing.T) {
-	x := &Timeline{Run: "many", Policy: "cpp", end: 1e12, makespan: 1e12, nodes: make([]timelineNode, 4),
-		flows: []timelineFlow{{"w", -1}}}
-	for i := range x.nodes {
-		x.nodes[i] = timelineNode{Name: fmt.Sprint("n", i), Millicores: 1000, rows: 1, first: i}
+	h := &history.Run{Name: "many", Policy: "cpp", Clock: 1e12, Makespan: new(int64(1e12)),
+		Nodes: make([]history.Node, 4), Workflows: []history.Workflow{{Name: "w"}}, Kinds: history.NewList(),
+		Outcomes: history.NewList("")}
+	for i := range h.Nodes {
+		h.Nodes[i] = history.Node{Name: fmt.Sprint("n", i), Millicores: 1000, Lanes: 1}
 	}
 	for i := range 10_000 {
 		from := int64(i/4) * 4e8
-		x.bars = append(x.bars, bar{task: fmt.Sprint(i), kind: fmt.Sprint("kind", i/1000), row: i % 4, node: i % 4,
-			from: from, started: from, to: from + 4e8, plannedTo: from + 4e8})
-		x.held[0] = append(x.held[0], change{At: from, By: 1000}, change{At: from + 4e8, By: -1000})
+		h.Tasks = append(h.Tasks, history.Task{Name: fmt.Sprint(i), Kind: h.Kinds.Number(fmt.Sprint("kind", i/1000))})
+		h.Attempts = append(h.Attempts, history.Attempt{Task: i, Node: i % 4, Queued: from, Started: from,
+			Ended: from + 4e8, Planned: from + 4e8, Millicores: 1000})
 	}
-	for name, text := range drawn(t, x) {
+	for name, text := range drawn(t, newTimeline(h)) {
 		if strings.HasSuffix(name, ".svg") && len(text) > 400_000 {
 			t.Errorf("%s has %d bytes", name, len(text))
 		}
@@ -161,8 +163,8 @@ func TestTimelineOfManyTasksStaysSmall(t *testing.T) {
 
 func TestCourseKeepsSumsOrTheirMeans(t *testing.T) {
 	got := ""
-	for _, p := range course([]change{{At: 0, By: 2000}, {At: 1e9, By: 1000}, {At: 1e9, By: -500},
-		{At: 3e9, By: -2500}}, 4e9, 1e3) {
+	for _, p := range course([]change{{0, 2000}, {1e9, 1000}, {1e9, -500},
+		{3e9, -2500}}, 4e9, 1e3) {
 		got += fmt.Sprintf("%g:%g ", p.X, p.Value.Mean)
 	}
 	if want := "0:2 1:2.5 3:0 4:0 "; got != want {
@@ -170,7 +172,7 @@ func TestCourseKeepsSumsOrTheirMeans(t *testing.T) {
 	}
 	var many []change // on for 1 s, off for 3 s
 	for i := range int64(5000) {
-		many = append(many, change{At: i * 4e9, By: 8000}, change{At: i*4e9 + 1e9, By: -8000})
+		many = append(many, change{i * 4e9, 8000}, change{i*4e9 + 1e9, -8000})
 	}
 	points := course(many, 20_000e9, 1e3)
 	for _, p := range points {
@@ -195,7 +197,7 @@ func TestSeriesDifferWithoutColour(t *testing.T) {
 	}
 	seen := map[string]int{}
 	for i := range 24 { // policies
-		look := fmt.Sprintf("%v %T", lineOf(i).Dashes, glyphOf(i))
+		look := fmt.Sprintf("%v %T", lineOf(i).Dashes, markOf(i).Shape)
 		if k, is := seen[look]; is {
 			t.Errorf("series %d looks as %d", i, k)
 		}
