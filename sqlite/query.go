@@ -108,6 +108,41 @@ func RowOf[T any](ctx context.Context, db Asked, query string, args ...any) (row
 	return row, err
 }
 
+// Questions are queries of which none is asked after one that has failed.
+type Questions struct {
+	Err error
+	ctx context.Context
+	db  Asked
+}
+
+// Ask begins to ask.
+func Ask(ctx context.Context, db Asked) *Questions { return &Questions{ctx: ctx, db: db} }
+
+// Into reads the rows of a query.
+func Into[T any](q *Questions, to *[]T, query string, args ...any) {
+	if q.Err == nil {
+		*to, q.Err = RowsOf[T](q.ctx, q.db, query, args...)
+	}
+}
+
+// Row reads the columns of a query that has one row, and one argument.
+func (q *Questions) Row(arg any, query string, columns ...any) {
+	if q.Err != nil {
+		return
+	}
+	var rows *sql.Rows
+	if rows, q.Err = q.db.Query(q.ctx, query, arg); q.Err == nil {
+		q.Err = q.db.EachOf(rows, func(scan Scan) error { return scan(columns...) })
+	}
+}
+
+// For is EachRow.
+func For[T any](q *Questions, f func(*T) error, query string, args ...any) {
+	if q.Err == nil {
+		q.Err = EachRow(q.ctx, q.db, f, query, args...)
+	}
+}
+
 // asJSON is a column with JSON for a variable; NULL is its zero value.
 type asJSON struct{ to any }
 

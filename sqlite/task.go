@@ -279,8 +279,8 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	if err := db.label(ctx, id, l); err != nil {
 		return nil, err
 	}
-	r := &reading{ctx, db, id, t, nil}
-	into(r, &l.Waits, waitsOf)
+	q := Ask(ctx, db)
+	Into(q, &l.Waits, waitsOf, id, t)
 	for i := range l.Waits {
 		w := &l.Waits[i]
 		w.Holds, w.Held = len(w.Held), w.Held[:min(len(w.Held), 5)]
@@ -288,17 +288,17 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	const relatives = `SELECT p.name, p.state, coalesce(n.name, ''), p.ended_ns, coalesce(a.outcome, '') FROM tasks p
 		LEFT JOIN nodes n ON n.run = p.run AND n.node = p.node LEFT JOIN attempts a ON a.run = p.run
 		AND a.attempt = p.attempt WHERE p.run = ?1 AND `
-	into(r, &l.Parents, relatives+"p.task IN (SELECT parent FROM edges WHERE run = ?1 AND child = ?2) "+
-		"ORDER BY p.ended_ns, p.task")
+	Into(q, &l.Parents, relatives+"p.task IN (SELECT parent FROM edges WHERE run = ?1 AND child = ?2) "+
+		"ORDER BY p.ended_ns, p.task", id, t)
 	if l.State == "skipped" || l.State == "waiting" {
-		into(r, &l.Blame, "WITH RECURSIVE up(task) AS (SELECT ?2 UNION SELECT e.parent FROM up CROSS JOIN edges e ON "+
-			"e.child = up.task WHERE e.run = ?1) "+relatives+"p.state = 'failed' AND p.task IN up")
+		Into(q, &l.Blame, "WITH RECURSIVE up(task) AS (SELECT ?2 UNION SELECT e.parent FROM up CROSS JOIN edges e ON "+
+			"e.child = up.task WHERE e.run = ?1) "+relatives+"p.state = 'failed' AND p.task IN up", id, t)
 	}
-	into(r, &l.Notes, `SELECT x.at_ns, x.topic, x.task IS NOT NULL, x.text, x.instant_ns FROM tasks t
+	Into(q, &l.Notes, `SELECT x.at_ns, x.topic, x.task IS NOT NULL, x.text, x.instant_ns FROM tasks t
 		CROSS JOIN notes x INDEXED BY notes_by_workflow ON x.run = t.run AND x.workflow = t.workflow AND
 			coalesce(x.task, t.task) = t.task
-		WHERE t.run = ? AND t.task = ? ORDER BY x.seq, x.position`)
-	into(r, &l.Attempts, `SELECT v.attempt, v.try, coalesce(v.node, ''), coalesce(v.outcome, ''), v.exit_code,
+		WHERE t.run = ? AND t.task = ? ORDER BY x.seq, x.position`, id, t)
+	Into(q, &l.Attempts, `SELECT v.attempt, v.try, coalesce(v.node, ''), coalesce(v.outcome, ''), v.exit_code,
 			coalesce(v.message, ''), v.queued_ns, v.staged_ns, v.created_ns, v.started_ns, v.ended_ns, v.ran_ns,
 			v.measured_ns,
 			v.estimate_ns, v.estimate_spread_ns, v.estimate_samples, coalesce(v.estimate_source, ''), v.planned_end_ns,
@@ -308,35 +308,20 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 			v.oom_kills, v.dropped_bytes, v.applied_cpu_millicores, v.applied_memory_bytes, v.applied_read_bps,
 			v.applied_write_bps
 		FROM runs r CROSS JOIN attempts a ON a.run = r.id JOIN v_attempts v ON v.run = r.name AND v.attempt = a.attempt
-		WHERE r.id = ?1 AND a.attempt IN (`+attemptsOf+`) ORDER BY a.attempt`)
-	into(r, &l.Reuses, `SELECT u.at_ns, w.continues IS NOT NULL, coalesce(u.from_run, ''), u.from_attempt,
+		WHERE r.id = ?1 AND a.attempt IN (`+attemptsOf+`) ORDER BY a.attempt`, id, t)
+	Into(q, &l.Reuses, `SELECT u.at_ns, w.continues IS NOT NULL, coalesce(u.from_run, ''), u.from_attempt,
 			coalesce(ft.name, ''), fa.try, u.ran_ns, coalesce(u.reason, '')
 		FROM reuses u JOIN tasks t ON t.run = u.run AND t.task = u.task
 		JOIN workflows w ON w.run = u.run AND w.workflow = t.workflow LEFT JOIN runs fr ON fr.name = u.from_run
 		LEFT JOIN attempts fa ON fa.run = fr.id AND fa.attempt = u.from_attempt
 		LEFT JOIN tasks ft ON ft.run = fr.id AND ft.task = fa.task
-		WHERE u.run = ?1 AND u.task IN (`+forerunners+`) ORDER BY u.task`)
-	into(r, &l.Suspensions, `SELECT a.try, coalesce(n.name, ''), s.how, s.ordered_ns, s.since_ns, s.until_ns, a.kept,
+		WHERE u.run = ?1 AND u.task IN (`+forerunners+`) ORDER BY u.task`, id, t)
+	Into(q, &l.Suspensions, `SELECT a.try, coalesce(n.name, ''), s.how, s.ordered_ns, s.since_ns, s.until_ns, a.kept,
 			s.lost_ns
 		FROM attempts a JOIN suspensions s ON s.run = a.run AND s.attempt = a.attempt
 		LEFT JOIN nodes n ON n.run = a.run AND n.node = a.node
-		WHERE a.run = ?1 AND a.attempt IN (`+attemptsOf+`) ORDER BY s.seq`)
-	return l, r.err
-}
-
-// reading asks queries about a task of a run, whose numbers are their arguments, until one has failed.
-type reading struct {
-	ctx       context.Context
-	db        *DB
-	run, task int64
-	err       error
-}
-
-// into reads the rows of a query.
-func into[T any](r *reading, to *[]T, query string) {
-	if r.err == nil {
-		*to, r.err = RowsOf[T](r.ctx, r.db, query, r.run, r.task)
-	}
+		WHERE a.run = ?1 AND a.attempt IN (`+attemptsOf+`) ORDER BY s.seq`, id, t)
+	return l, q.Err
 }
 
 // waitsOf selects why task ?2 of run ?1 waited, and of a wait for others the tasks that were under way when it began.

@@ -176,11 +176,21 @@ func Read(ctx context.Context, db sqlite.Asked, name string, goesOn func(state s
 	if r.Resumes, r.Makespan, r.Clock = head.Resumes, head.Makespan, head.Clock; goesOn != nil {
 		r.Clock = max(r.Clock, goesOn(r.State))
 	}
-	for _, step := range []func(context.Context, sqlite.Asked) error{r.readNodes, r.readWorkflows, r.readTasks,
-		r.readParents, r.readAttempts, r.readEnds, r.readAway} {
-		if err := step(ctx, db); err != nil {
-			return nil, err
-		}
+	q := sqlite.Ask(ctx, db)
+	sqlite.Into(q, &r.Nodes, `SELECT name, coalesce(node_group, ''), coalesce(capacity_millicores, 0),
+		capacity_memory_bytes, capacity_disk_bps, speed FROM nodes WHERE run = ? ORDER BY node`, r.ID)
+	r.readWorkflows(q)
+	r.readTasks(q)
+	r.readParents(q)
+	r.readAttempts(q)
+	r.readEnds(q)
+	sqlite.Into(q, &r.Away, `SELECT attempt, since_ns, coalesce(until_ns, ?), how FROM suspensions
+		WHERE run = ? AND since_ns IS NOT NULL ORDER BY since_ns`, r.Clock, r.ID)
+	if q.Err != nil {
+		return nil, q.Err
+	}
+	for i := range r.Away {
+		r.Away[i].Attempt = r.Attempt(r.Away[i].Attempt)
 	}
 	var slots sqlite.Slots
 	for i := range r.Attempts {
@@ -194,15 +204,8 @@ func Read(ctx context.Context, db sqlite.Asked, name string, goesOn func(state s
 	return r, nil
 }
 
-func (r *Run) readNodes(ctx context.Context, db sqlite.Asked) (err error) {
-	r.Nodes, err = sqlite.RowsOf[Node](ctx, db, `SELECT name, coalesce(node_group, ''),
-		coalesce(capacity_millicores, 0), capacity_memory_bytes, capacity_disk_bps, speed
-		FROM nodes WHERE run = ? ORDER BY node`, r.ID)
-	return err
-}
-
-func (r *Run) readWorkflows(ctx context.Context, db sqlite.Asked) error {
-	return sqlite.EachRow(ctx, db, func(w *struct {
+func (r *Run) readWorkflows(q *sqlite.Questions) {
+	sqlite.For(q, func(w *struct {
 		Number   int
 		Workflow Workflow
 	}) error {
@@ -213,8 +216,8 @@ func (r *Run) readWorkflows(ctx context.Context, db sqlite.Asked) error {
 		ended_ns, tasks, started_ns FROM workflows WHERE run = ? ORDER BY workflow`, r.ID)
 }
 
-func (r *Run) readTasks(ctx context.Context, db sqlite.Asked) error {
-	return sqlite.EachRow(ctx, db, func(row *struct {
+func (r *Run) readTasks(q *sqlite.Questions) {
+	sqlite.For(q, func(row *struct {
 		Number, Flow         int
 		Kind, State, Imputed string
 		Task                 Task
@@ -234,8 +237,8 @@ func (r *Run) readTasks(ctx context.Context, db sqlite.Asked) error {
 		WHERE run = ? ORDER BY task`, r.ID)
 }
 
-func (r *Run) readParents(ctx context.Context, db sqlite.Asked) error {
-	return sqlite.EachRow(ctx, db, func(edge *[2]int) error {
+func (r *Run) readParents(q *sqlite.Questions) {
+	sqlite.For(q, func(edge *[2]int) error {
 		if child, parent := r.Task(edge[0]), r.Task(edge[1]); child >= 0 && parent >= 0 {
 			t := &r.Tasks[child]
 			if t.count == 0 {
@@ -248,9 +251,9 @@ func (r *Run) readParents(ctx context.Context, db sqlite.Asked) error {
 	}, `SELECT child, parent FROM edges WHERE run = ? ORDER BY child, parent`, r.ID)
 }
 
-func (r *Run) readAttempts(ctx context.Context, db sqlite.Asked) error {
+func (r *Run) readAttempts(q *sqlite.Questions) {
 	r.Attempts = make([]Attempt, 0, len(r.Tasks))
-	err := sqlite.EachRow(ctx, db, func(row *struct {
+	sqlite.For(q, func(row *struct {
 		Outcome, Source string
 		Attempt         Attempt
 	}) error {
@@ -281,7 +284,6 @@ func (r *Run) readAttempts(ctx context.Context, db sqlite.Asked) error {
 	for i := range r.Tasks {
 		r.Tasks[i].Result = r.Attempt(r.Tasks[i].Result)
 	}
-	return err
 }
 
 // ready is when a task could have been ordered: its parents had ended, and its workflow was there. Attempts are read in
@@ -298,8 +300,8 @@ func (r *Run) ready(t *Task) int64 {
 }
 
 // readEnds reads when gantry knew of the ends of attempts: in a simulation at once.
-func (r *Run) readEnds(ctx context.Context, db sqlite.Asked) error {
-	return sqlite.EachRow(ctx, db, func(end *struct {
+func (r *Run) readEnds(q *sqlite.Questions) {
+	sqlite.For(q, func(end *struct {
 		Number int
 		At     int64
 	}) error {
@@ -308,13 +310,4 @@ func (r *Run) readEnds(ctx context.Context, db sqlite.Asked) error {
 		}
 		return nil
 	}, `SELECT subject, at_ns FROM events WHERE run = ? AND kind = ?`, r.ID, planner.KindAttemptExited)
-}
-
-func (r *Run) readAway(ctx context.Context, db sqlite.Asked) (err error) {
-	r.Away, err = sqlite.RowsOf[Away](ctx, db, `SELECT attempt, since_ns, coalesce(until_ns, ?), how FROM suspensions
-		WHERE run = ? AND since_ns IS NOT NULL ORDER BY since_ns`, r.Clock, r.ID)
-	for i := range r.Away {
-		r.Away[i].Attempt = r.Attempt(r.Away[i].Attempt)
-	}
-	return err
 }

@@ -18,8 +18,7 @@ import (
 // reader collects the data that the parts of a page need.
 type reader struct {
 	*history.Run
-	ctx context.Context
-	log *sqlite.Snapshot
+	*sqlite.Questions
 	out *run
 }
 
@@ -45,7 +44,7 @@ func read(ctx context.Context, db *sqlite.DB, name string, o *Options) (*run, er
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{Run: h, ctx: ctx, log: log, out: &run{Name: h.Name, Policy: h.Policy, Runtime: info.Runtime,
+	r := &reader{h, sqlite.Ask(ctx, log), &run{Name: h.Name, Policy: h.Policy, Runtime: info.Runtime,
 		State: h.State, Left: left, Started: h.Started, Version: info.Version, Command: info.Command, Seed: info.Seed,
 		TimeScale: info.TimeScale, SizeScale: info.SizeScale, Settings: info.Settings, Resumes: h.Resumes,
 		End: h.Clock, Makespan: h.Makespan, Nodes: h.Nodes, Workflows: h.Workflows, Without: []string{}}}
@@ -54,15 +53,17 @@ func read(ctx context.Context, db *sqlite.DB, name string, o *Options) (*run, er
 			return nil, err
 		}
 	}
-	steps := []func() error{r.predicted, r.memory, r.reused, r.odd, r.changed, r.waits, r.notes, r.warnings,
-		func() error { return r.failures(o) }, r.metrics, func() error { return r.programs(db, o) }}
+	r.tables()
+	r.waits()
 	if info.Platform.Overlapped { // else files come with their tasks
-		steps = append(steps, r.copied)
+		r.copied()
 	}
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return nil, err
-		}
+	if r.Err != nil {
+		return nil, r.Err
+	}
+	r.failures(o)
+	if err := r.programs(ctx, db, o); err != nil {
+		return nil, err
 	}
 	r.answer()
 	r.columns()
@@ -78,54 +79,64 @@ func read(ctx context.Context, db *sqlite.DB, name string, o *Options) (*run, er
 	return r.out, r.others(ctx, o)
 }
 
-func (r *reader) predicted() error {
-	all, err := sqlite.RowsOf[predicted](r.ctx, r.log, `SELECT expected_ns, low_ns, high_ns, at_ns FROM predictions
+// tables reads the parts of a page that are tables of the log.
+func (r *reader) tables() {
+	o := r.out
+	var all []predicted
+	sqlite.Into(r.Questions, &all, `SELECT expected_ns, low_ns, high_ns, at_ns FROM predictions
 		WHERE run = ? AND scope = ? ORDER BY at_ns DESC LIMIT 1`, r.ID, sqlite.ScopeRun)
 	if len(all) > 0 {
-		r.out.Predicted = &all[0]
+		o.Predicted = &all[0]
 	}
-	return err
-}
-
-func (r *reader) memory() (err error) {
-	r.out.Memory, err = sqlite.RowsOf[memory](r.ctx, r.log, `SELECT kind, held_gbh, used_gbh, wasted_gbh, saved_gbh
-		FROM v_memory WHERE run = ? AND held_gbh > 0 ORDER BY held_gbh DESC LIMIT 200`, r.out.Name)
-	return err
-}
-
-// reused reads tasks that ended without an attempt of their own.
-func (r *reader) reused() (err error) {
-	r.out.Reused, err = sqlite.RowsOf[reused](r.ctx, r.log, `SELECT task, at_ns, from_run, coalesce(ran_ns, 0)
+	sqlite.Into(r.Questions, &o.Memory, `SELECT kind, held_gbh, used_gbh, wasted_gbh, saved_gbh
+		FROM v_memory WHERE run = ? AND held_gbh > 0 ORDER BY held_gbh DESC LIMIT 200`, o.Name)
+	sqlite.Into(r.Questions, &o.Reused, `SELECT task, at_ns, from_run, coalesce(ran_ns, 0)
 		FROM reuses WHERE run = ? AND from_attempt IS NOT NULL ORDER BY task`, r.ID)
-	for i := range r.out.Reused {
-		r.out.Reused[i].Task = r.Task(r.out.Reused[i].Task)
+	for i := range o.Reused {
+		o.Reused[i].Task = r.Task(o.Reused[i].Task)
 	}
-	return err
-}
-
-// odd reads the values that few attempts have.
-func (r *reader) odd() (err error) {
-	r.out.Odd, err = sqlite.RowsOf[odd](r.ctx, r.log, `SELECT attempt, nullif(max(exit_code, 0), 0),
+	sqlite.Into(r.Questions, &o.Odd, `SELECT attempt, nullif(max(exit_code, 0), 0),
 		coalesce(message, ''), nullif(oom_kills, 0), nullif(dropped_bytes, 0), nullif(moved_bytes, 0), nullif(done, 0),
 		nullif(kept, 0), nullif(before_ns, 0), nullif(lost_ns, 0), coalesce(gpus, ''), gpu_ns, peak_gpu_memory_bytes
 		FROM attempts WHERE run = ? AND queued_ns IS NOT NULL AND (exit_code > 0 OR message IS NOT NULL OR
 			oom_kills > 0 OR dropped_bytes > 0 OR moved_bytes > 0 OR done > 0 OR kept > 0 OR before_ns > 0 OR
 			lost_ns > 0 OR gpus IS NOT NULL OR gpu_ns IS NOT NULL OR peak_gpu_memory_bytes IS NOT NULL)
 		ORDER BY queued_ns, attempt`, r.ID)
-	for i := range r.out.Odd {
-		x := &r.out.Odd[i]
+	for i := range o.Odd {
+		x := &o.Odd[i]
 		x.Attempt, x.Message = r.Attempt(x.Attempt), cut(x.Message, maxMessage)
 	}
-	return err
+	sqlite.Into(r.Questions, &o.Changes, `SELECT subject, at_ns, coalesce(body ->> '$.capacity[0]', 0) FROM events
+		WHERE run = ? AND kind = 7 ORDER BY seq`, r.ID)
+	sqlite.Into(r.Questions, &o.Notes, `SELECT at_ns, coalesce(workflow, -1), coalesce(task, -1), topic, text,
+		instant_ns FROM notes WHERE run = ? ORDER BY seq, position LIMIT ?`, r.ID, maxNotes+1)
+	for i := range o.Notes {
+		n := &o.Notes[i]
+		n.Workflow, n.Task = r.Flow(n.Workflow), r.Task(n.Task)
+	}
+	if len(o.Notes) > maxNotes {
+		o.Notes = o.Notes[:maxNotes]
+		o.Without = append(o.Without, fmt.Sprintf("The page has the first %d notes of the policy; gantry explain has "+
+			"all of them.", maxNotes))
+	}
+	sqlite.Into(r.Questions, &o.Warnings, `SELECT message, count FROM warnings WHERE run = ?`, r.ID)
+	o.Metrics = map[string]*float64{}
+	sqlite.For(r.Questions, func(x *struct {
+		Name  string
+		Value *float64
+	}) error {
+		o.Metrics[x.Name] = x.Value
+		return nil
+	}, `SELECT name, value FROM run_metrics WHERE run = ?`, r.ID)
 }
 
 // mostCopies bounds the copies of files that a page has.
 const mostCopies = 5000
 
 // copied reads when files were ordered to nodes, and when they were there.
-func (r *reader) copied() error {
+func (r *reader) copied() {
 	under := map[[2]int64]int{} // way: the last copy of a file to a node
-	return sqlite.EachRow(r.ctx, r.log, func(x *struct {
+	sqlite.For(r.Questions, func(x *struct {
 		At, File, Node, From int64
 		Name                 *string // nil: the file is there
 	}) error {
@@ -149,19 +160,6 @@ func (r *reader) copied() error {
 		LEFT JOIN files f ON x.ordered AND f.run = ?1 AND f.file = x.file ORDER BY seq`, r.ID)
 }
 
-// changed reads the new capacities of nodes.
-func (r *reader) changed() (err error) {
-	r.out.Changes, err = sqlite.RowsOf[change](r.ctx, r.log, `SELECT subject, at_ns,
-		coalesce(body ->> '$.capacity[0]', 0) FROM events WHERE run = ? AND kind = 7 ORDER BY seq`, r.ID)
-	return err
-}
-
-func (r *reader) warnings() (err error) {
-	r.out.Warnings, err = sqlite.RowsOf[warning](r.ctx, r.log, `SELECT message, count FROM warnings WHERE run = ?`,
-		r.ID)
-	return err
-}
-
 // Bounds of the failures and notes of a page, and of the length of a message in bytes.
 const (
 	maxFailures = 100
@@ -178,7 +176,7 @@ func cut(text string, most int) string {
 }
 
 // failures are the attempts that did not end well, the first of many.
-func (r *reader) failures(o *Options) error {
+func (r *reader) failures(o *Options) {
 	r.out.Failures = []failure{}
 	messages := map[int]string{}
 	for _, x := range r.out.Odd {
@@ -214,7 +212,6 @@ func (r *reader) failures(o *Options) error {
 		}
 		r.out.Failures = append(r.out.Failures, f)
 	}
-	return nil
 }
 
 // Ran are the programs of a run.
@@ -232,7 +229,7 @@ const (
 )
 
 // programs reads what tasks run.
-func (r *reader) programs(db *sqlite.DB, o *Options) error {
+func (r *reader) programs(ctx context.Context, db *sqlite.DB, o *Options) error {
 	most := maxRan
 	if o.Live {
 		most = maxLiveRan
@@ -244,11 +241,11 @@ func (r *reader) programs(db *sqlite.DB, o *Options) error {
 	if kept.tasks != len(r.Tasks) {
 		kept.tasks, kept.by = len(r.Tasks), map[planner.TaskID]ran{}
 		text := 0
-		info, err := db.Info(r.ctx, r.out.Name)
+		info, err := db.Info(ctx, r.out.Name)
 		if err != nil {
 			return err
 		}
-		if err := db.Admissions(r.ctx, r.out.Name, func(a *executor.Admission) error {
+		if err := db.Admissions(ctx, r.out.Name, func(a *executor.Admission) error {
 			besides := info.Besides(a)
 			for i, t := range a.Tasks {
 				x := ran{shown.Text(cut(o.Command(t), maxMessage)), t.Image, filesOf(t.Inputs), filesOf(t.Outputs),
@@ -285,28 +282,6 @@ func filesOf(files []*executor.FileSpec) (names []string) {
 		names = append(names, shown.Line(cut(f.Name, maxMessage/maxRanFiles)))
 	}
 	return names
-}
-
-// notes are the notes of the policy.
-func (r *reader) notes() (err error) {
-	r.out.Notes, err = sqlite.RowsOf[note](r.ctx, r.log, `SELECT at_ns, coalesce(workflow, -1), coalesce(task, -1),
-		topic, text, instant_ns FROM notes WHERE run = ? ORDER BY seq, position LIMIT ?`, r.ID, maxNotes+1)
-	for i := range r.out.Notes {
-		n := &r.out.Notes[i]
-		n.Workflow, n.Task = r.Flow(n.Workflow), r.Task(n.Task)
-	}
-	if len(r.out.Notes) > maxNotes {
-		r.out.Notes = r.out.Notes[:maxNotes]
-		r.out.Without = append(r.out.Without, fmt.Sprintf("The page has the first %d notes of the policy; gantry "+
-			"explain has all of them.", maxNotes))
-	}
-	return err
-}
-
-func (r *reader) metrics() (err error) {
-	r.out.Metrics, err = sqlite.MapOf[string, *float64](r.ctx, r.log,
-		`SELECT name, value FROM run_metrics WHERE run = ?`, r.ID)
-	return err
 }
 
 // unitOf is the time that columns count in: fine enough to draw, and coarse enough for a small page.

@@ -38,10 +38,10 @@ func reasonText(reason, dim string) string {
 }
 
 // waits reads the reasons for which tasks waited, in words, too.
-func (r *reader) waits() error {
+func (r *reader) waits() {
 	reasons, w := history.NewList(), &r.out.Wait
 	r.out.Causes = []string{}
-	err := sqlite.EachRow(r.ctx, r.log, func(x *struct {
+	sqlite.For(r.Questions, func(x *struct {
 		Task        int
 		Since       int64
 		Reason, Dim string
@@ -61,5 +61,4 @@ func (r *reader) waits() error {
 	}, `SELECT task, since_ns, reason, coalesce(dim, ''), coalesce(node, -1), coalesce(until_ns, 0) FROM waits
 		WHERE run = ? ORDER BY task, since_ns, seq`, r.ID)
 	r.out.Reasons = reasons.Texts
-	return err
 }

@@ -150,42 +150,36 @@ func read(ctx context.Context, db sqlite.Asked) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := sqlite.RowsOf[Cell](ctx, db, `SELECT cell, params, coalesce(key ->> '$.inputs', '')
-		FROM cells WHERE wanted ORDER BY cell`)
-	if err != nil {
-		return nil, err
-	}
-	cells := map[int64]*Cell{}
+	q, cells := sqlite.Ask(ctx, db), map[int64]*Cell{}
+	var all []Cell
+	sqlite.Into(q, &all, `SELECT cell, params, coalesce(key ->> '$.inputs', '') FROM cells WHERE wanted ORDER BY cell`)
 	for i := range all {
 		cells[all[i].ID] = &all[i]
 		s.Cells = append(s.Cells, &all[i])
 	}
-	if err := runs(ctx, db, cells); err != nil {
-		return nil, err
-	}
+	runs(q, cells)
 	s.Dots, s.Series = map[int64][]Point{}, map[int64]metrics.Steps{}
-	if err := sqlite.EachRow(ctx, db, func(r *struct {
+	sqlite.For(q, func(r *struct {
 		Cell int64
 		Point
 	}) error {
 		s.Dots[r.Cell] = append(s.Dots[r.Cell], r.Point)
 		return nil
 	}, `SELECT cell, tasks, 1.0 * (ended_ns - arrived_ns) / critical_path_ns, 1.0 * work_ns / critical_path_ns
-		FROM workflows WHERE critical_path_ns > 0 ORDER BY cell, repetition, workflow`); err != nil {
-		return nil, err
-	}
-	return &s, sqlite.EachRow(ctx, db, func(r *struct {
+		FROM workflows WHERE critical_path_ns > 0 ORDER BY cell, repetition, workflow`)
+	sqlite.For(q, func(r *struct {
 		Cell int64
 		metrics.Step
 	}) error {
 		s.Series[r.Cell] = append(s.Series[r.Cell], r.Step)
 		return nil
 	}, "SELECT cell, at_ns, in_system FROM series WHERE repetition = 0 ORDER BY cell, at_ns")
+	return &s, q.Err
 }
 
 // runs reads the runs of cells, with the metrics that they have.
-func runs(ctx context.Context, db sqlite.Asked, cells map[int64]*Cell) error {
-	return sqlite.EachRow(ctx, db, func(r *struct {
+func runs(q *sqlite.Questions, cells map[int64]*Cell) {
+	sqlite.For(q, func(r *struct {
 		Cell int64
 		Run
 		Metric *string

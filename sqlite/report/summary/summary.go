@@ -199,50 +199,50 @@ func Within(ctx context.Context, db *sqlite.DB, run string, most int) (*Run, err
 	if err != nil {
 		return nil, err
 	}
-	r := &reading{ctx: ctx, db: db, id: id, name: name}
+	r := sqlite.Ask(ctx, db)
 	s := &Run{Overview: *over, Log: db.Path(), Outcomes: []Count{}, Preemptions: []Preemptions{},
 		WorkflowRow: []Workflow{}, Deadlines: []Deadline{}, Remappings: []Count{}, Kinds: []Kind{}, Nodes: []Node{},
 		Estimates: []Estimate{}, Failures: []Failure{}, Doubts: []Failure{}, Warnings: []Warning{},
 		Metrics: map[string]float64{}}
-	r.one("SELECT seed, time_scale, size_scale FROM runs WHERE id = ?1", &s.Seed, &s.TimeScale, &s.SizeScale)
-	into(r, &s.Warnings, r.id, "SELECT rule, message, count FROM warnings WHERE run = ?1 ORDER BY rowid")
-	into(r, &s.Policies, r.id, `SELECT 0 AS seq, 0, settings ->> '$.policy' FROM runs WHERE id = ?1 AND
+	r.Row(id, "SELECT seed, time_scale, size_scale FROM runs WHERE id = ?1", &s.Seed, &s.TimeScale, &s.SizeScale)
+	sqlite.Into(r, &s.Warnings, "SELECT rule, message, count FROM warnings WHERE run = ?1 ORDER BY rowid", id)
+	sqlite.Into(r, &s.Policies, `SELECT 0 AS seq, 0, settings ->> '$.policy' FROM runs WHERE id = ?1 AND
 		EXISTS (SELECT 1 FROM policies WHERE run = ?1) UNION ALL SELECT seq, at_ns, policy FROM policies WHERE run = ?1
-		ORDER BY seq`)
-	if s.Brief = s.Tasks > most; s.Brief || r.err != nil {
-		return s, r.err
+		ORDER BY seq`, id)
+	if s.Brief = s.Tasks > most; s.Brief || r.Err != nil {
+		return s, r.Err
 	}
-	r.one(`SELECT count(*), coalesce(sum(body ->> 'took_ns'), 0) FROM events WHERE run = ? AND kind = 9`, &s.Rounds,
+	r.Row(id, `SELECT count(*), coalesce(sum(body ->> 'took_ns'), 0) FROM events WHERE run = ? AND kind = 9`, &s.Rounds,
 		&s.Planning)
-	r.one(`SELECT count(u.task), coalesce(sum(u.ran_ns), 0), r.peak_disk_bytes FROM runs r
+	r.Row(id, `SELECT count(u.task), coalesce(sum(u.ran_ns), 0), r.peak_disk_bytes FROM runs r
 		LEFT JOIN reuses u ON u.run = r.id AND u.from_run <> ''
 			AND EXISTS (SELECT 1 FROM tasks t WHERE t.run = u.run AND t.task = u.task AND t.state = 'done')
 		WHERE r.id = ? GROUP BY r.id`, &s.Reused, &s.Saved, &s.PeakDisk)
-	into(r, &s.Preemptions, r.id, `SELECT s.how, count(*), count(DISTINCT a.task),
+	sqlite.Into(r, &s.Preemptions, `SELECT s.how, count(*), count(DISTINCT a.task),
 			coalesce(sum(s.until_ns - s.since_ns), 0), coalesce(sum(s.lost_ns), 0)
 		FROM suspensions s JOIN attempts a ON a.run = s.run AND a.attempt = s.attempt
-		WHERE s.run = ? AND s.since_ns IS NOT NULL GROUP BY 1 ORDER BY 1`)
-	into(r, &s.WorkflowRow, r.name, `SELECT v.workflow, v.label, v.state, v.tasks, v.succeeded, v.wait_s, v.makespan_s,
+		WHERE s.run = ? AND s.since_ns IS NOT NULL GROUP BY 1 ORDER BY 1`, id)
+	sqlite.Into(r, &s.WorkflowRow, `SELECT v.workflow, v.label, v.state, v.tasks, v.succeeded, v.wait_s, v.makespan_s,
 			iif(v.state = 'refused', NULL, v.response_s)
-		FROM v_workflows v WHERE v.run = ? ORDER BY v.arrived_s, v.workflow`)
-	into(r, &s.Deadlines, r.id, `SELECT w.name, w.state, w.due_ns, (SELECT x.instant_ns FROM notes x
+		FROM v_workflows v WHERE v.run = ? ORDER BY v.arrived_s, v.workflow`, name)
+	sqlite.Into(r, &s.Deadlines, `SELECT w.name, w.state, w.due_ns, (SELECT x.instant_ns FROM notes x
 			WHERE x.run = w.run AND x.workflow = w.workflow AND x.topic = 'predicted' ORDER BY x.seq LIMIT 1),
 			CASE WHEN w.state NOT IN ('cancelled', 'refused') THEN w.ended_ns END,
 			w.state IN ('failed', 'cancelled') OR w.state != 'refused' AND coalesce(w.ended_ns > w.due_ns, 0)
 		FROM workflows w WHERE w.run = ? AND w.due_ns IS NOT NULL AND w.state <> 'continued'
-		ORDER BY w.due_ns, w.workflow`)
-	into(r, &s.Remappings, r.id, `SELECT topic, count(*) FROM notes
-		WHERE run = ? AND topic IN ('remapped', 'remap-failed', 'remap-limit') GROUP BY 1 ORDER BY 1 DESC`)
+		ORDER BY w.due_ns, w.workflow`, id)
+	sqlite.Into(r, &s.Remappings, `SELECT topic, count(*) FROM notes
+		WHERE run = ? AND topic IN ('remapped', 'remap-failed', 'remap-limit') GROUP BY 1 ORDER BY 1 DESC`, id)
 	p := new(Plan)
-	r.one(`SELECT count(*), avg(t.ended_ns - x.instant_ns) / 1e9, avg(abs(t.ended_ns - x.instant_ns)) / 1e9,
+	r.Row(id, `SELECT count(*), avg(t.ended_ns - x.instant_ns) / 1e9, avg(abs(t.ended_ns - x.instant_ns)) / 1e9,
 			max(abs(t.ended_ns - x.instant_ns))
 		FROM notes x JOIN tasks t ON t.run = x.run AND t.task = x.task
 		WHERE x.run = ? AND x.topic = 'planned' AND t.state = 'done'`, &p.Tasks, &p.Late, &p.Off, &p.Most)
 	if p.Tasks > 0 {
 		s.Plan = p
 	}
-	if s.sumUp(r); r.err != nil {
-		return nil, r.err
+	if s.sumUp(r, id, name); r.Err != nil {
+		return nil, r.Err
 	}
 	return s, s.readKept(ctx, db, id)
 }
@@ -268,66 +268,43 @@ func (s *Run) readKept(ctx context.Context, db *sqlite.DB, id int64) (err error)
 	return err
 }
 
-// reading asks queries about a run until one has failed.
-type reading struct {
-	ctx  context.Context
-	db   *sqlite.DB
-	id   int64
-	name string
-	err  error
-}
-
-// one reads a query that has one row; its argument is the number of the run.
-func (r *reading) one(query string, columns ...any) {
-	if r.err == nil {
-		r.err = r.db.Each(r.ctx, func(scan sqlite.Scan) error { return scan(columns...) }, query, r.id)
-	}
-}
-
-// into reads the rows of a query whose argument is the number or the name of the run.
-func into[T any](r *reading, to *[]T, run any, query string) {
-	if r.err == nil {
-		*to, r.err = sqlite.RowsOf[T](r.ctx, r.db, query, run)
-	}
-}
-
 // sumUp reads the parts of a summary about tasks and attempts.
-func (s *Run) sumUp(r *reading) {
-	into(r, &s.Outcomes, r.id, `SELECT coalesce(outcome, 'under-way'), count(*) FROM attempts WHERE run = ?
-		GROUP BY 1 ORDER BY 2 DESC, 1`)
-	r.one("SELECT count(*), coalesce(sum(lost_ns), 0) FROM attempts WHERE run = ?", &s.Attempts, &s.Lost)
-	r.one(`SELECT 100.0 * total(input_bytes - copied_bytes) / nullif(total(input_bytes), 0) FROM attempts
+func (s *Run) sumUp(r *sqlite.Questions, id int64, name string) {
+	sqlite.Into(r, &s.Outcomes, `SELECT coalesce(outcome, 'under-way'), count(*) FROM attempts WHERE run = ?
+		GROUP BY 1 ORDER BY 2 DESC, 1`, id)
+	r.Row(id, "SELECT count(*), coalesce(sum(lost_ns), 0) FROM attempts WHERE run = ?", &s.Attempts, &s.Lost)
+	r.Row(id, `SELECT 100.0 * total(input_bytes - copied_bytes) / nullif(total(input_bytes), 0) FROM attempts
 		WHERE run = ? AND started_ns IS NOT NULL AND input_bytes IS NOT NULL`, &s.Locality)
 	// An attempt that gantry took over has no time of creation.
-	r.one(`SELECT 100.0 * nullif(total(started_ns - coalesce(staged_ns, queued_ns)), 0) /
+	r.Row(id, `SELECT 100.0 * nullif(total(started_ns - coalesce(staged_ns, queued_ns)), 0) /
 			nullif(total(ended_ns - queued_ns
 				- max(0, ended_ns - started_ns - coalesce(ran_ns, ended_ns - started_ns))), 0)
 		FROM attempts WHERE run = ? AND ended_ns IS NOT NULL AND started_ns IS NOT NULL`, &s.Starting)
-	into(r, &s.Kinds, r.name, `SELECT kind, tasks, succeeded, failed, coalesce(attempts, 0), estimated_s, measured_s,
+	sqlite.Into(r, &s.Kinds, `SELECT kind, tasks, succeeded, failed, coalesce(attempts, 0), estimated_s, measured_s,
 			measured_min_s, measured_max_s, runtime_s, cpu_total_s, CAST(peak_mb * 1e6 + 0.5 AS INTEGER),
 			CAST(read_mb * 1e6 + 0.5 AS INTEGER), CAST(written_mb * 1e6 + 0.5 AS INTEGER),
 			gpu_total_s, CAST(peak_gpu_mb * 1e6 + 0.5 AS INTEGER)
-		FROM v_kinds WHERE run = ? ORDER BY tasks DESC, kind`)
+		FROM v_kinds WHERE run = ? ORDER BY tasks DESC, kind`, name)
 	var memory []Memory
-	into(r, &memory, r.name, `SELECT total(held_gbh), total(used_gbh), total(wasted_gbh), total(saved_gbh),
+	sqlite.Into(r, &memory, `SELECT total(held_gbh), total(used_gbh), total(wasted_gbh), total(saved_gbh),
 			CAST(total(out_of_memory) AS INTEGER)
-		FROM v_memory WHERE run = ?`)
+		FROM v_memory WHERE run = ?`, name)
 	if len(memory) > 0 && memory[0].Held > 0 {
 		s.Memory = &memory[0]
 	}
 	// v_estimates has names of tasks and nodes, too, which takes as long again.
-	into(r, &s.Estimates, r.id, `SELECT source, count(*), avg(ratio), min(ratio), max(ratio), 100 * avg(abs(ratio - 1))
+	sqlite.Into(r, &s.Estimates, `SELECT source, count(*), avg(ratio), min(ratio), max(ratio), 100 * avg(abs(ratio - 1))
 		FROM (SELECT estimate_source AS source, 1.0 * estimate_ns / nullif(max(0, ended_ns
 				- coalesce(staged_ns, created_ns, started_ns, queued_ns)
 				- max(0, coalesce(ended_ns - started_ns - ran_ns, 0))), 0) AS ratio
 			FROM attempts WHERE run = ? AND outcome = 'ok' AND estimate_ns IS NOT NULL)
-		GROUP BY source ORDER BY 2 DESC, 1`)
-	into(r, &s.Nodes, r.name, `SELECT node, cores, speed, attempts, held_pct, used_pct FROM v_utilisation
-		WHERE run = ?`)
-	into(r, &s.Failures, r.id, failures+"t.run = ?1 AND t.state = 'failed' ORDER BY a.ended_ns")
-	into(r, &s.Doubts, r.id, failures+"t.run = ?1 AND "+doubted+" AND t.task IN "+
+		GROUP BY source ORDER BY 2 DESC, 1`, id)
+	sqlite.Into(r, &s.Nodes, `SELECT node, cores, speed, attempts, held_pct, used_pct FROM v_utilisation
+		WHERE run = ?`, name)
+	sqlite.Into(r, &s.Failures, failures+"t.run = ?1 AND t.state = 'failed' ORDER BY a.ended_ns", id)
+	sqlite.Into(r, &s.Doubts, failures+"t.run = ?1 AND "+doubted+" AND t.task IN "+
 		"(SELECT task FROM attempts WHERE run = ?1 AND message IS NOT NULL UNION ALL "+
-		"SELECT task FROM reuses WHERE run = ?1 AND from_attempt IS NOT NULL) ORDER BY a.ended_ns")
+		"SELECT task FROM reuses WHERE run = ?1 AND from_attempt IS NOT NULL) ORDER BY a.ended_ns", id)
 }
 
 const (
