@@ -26,6 +26,5 @@ func (w *Watcher) Watch(int64, string, Set) error           { return errors.ErrU
 func (w *Watcher) Final(int64) Final                        { return Final{} }
 func (w *Watcher) Ends(int64) <-chan struct{}               { return nil }
 func (w *Watcher) Status(int64) (s unix.WaitStatus, _ bool) { return s, false }
-func (w *Watcher) Rename(int64, int64)                      {}
 func (w *Watcher) Over(int64) bool                          { return false }
 func (w *Watcher) Close()                                   {}

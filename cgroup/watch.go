@@ -219,21 +219,6 @@ func (w *Watcher) Status(key int64) (s unix.WaitStatus, told bool) {
 	return s, told
 }
 
-// Rename gives a watch another key, and samples its group as one that begins now.
-func (w *Watcher) Rename(key, to int64) {
-	w.of(key, func(e *watch) {
-		if w.keys[to] != nil {
-			return
-		}
-		delete(w.keys, key)
-		w.keys[to], e.key = e, to
-		if e.pidfd >= 0 {
-			e.every, e.next = w.first, time.Now().Add(w.first)
-			w.nudge()
-		}
-	})
-}
-
 // Over reports whether the last process of a group that is watched was seen to end.
 func (w *Watcher) Over(key int64) (over bool) {
 	w.of(key, func(e *watch) { over = !e.over.IsZero() })

@@ -43,7 +43,7 @@ to 5 % longer.
 
 It writes the worst instance: PREFIX.json, a workflow, or with several workflows PREFIX-1.json and so on and
 PREFIX.yaml; PREFIX.cluster.yaml, which this host can be; and PREFIX.jsonl, the worst instance of each chain. The last
-lines are the commands that repeat both simulations. In containers: gantry run --estimator declared --ahead=false with
+lines are the commands that repeat both simulations. In containers: gantry run --estimator declared with
 the same options.
 
 Exit codes: 0 found, 2 wrong command line, 3 a policy cannot plan such instances, none is short enough, or PREFIX.jsonl

@@ -125,8 +125,6 @@ func containerFlags(onNodes bool) []cli.Flag {
 		&cli.StringFlag{Name: "pull", Value: string(fetch.PullMissing),
 			Usage: "pull images before the run, `WHEN`: missing (those that this host lacks), always, or never"},
 		&cli.IntFlag{Name: "starts", DefaultText: startsDefault, Usage: starts},
-		&cli.BoolFlag{Name: "ahead", Value: true, Usage: "start containers of tasks that are due soon before " +
-			"their parents have ended, at most as many as --starts"},
 		sizeFlag("max-output", "64MB", "keep the first `SIZE` of standard output and of standard error of each "+
 			"attempt"),
 		sizeFlag("disk", "", "limit the work directory and /tmp of each task to `SIZE` on disk"),

@@ -48,7 +48,7 @@ var idles = []idle{
 	{"", []string{"catalog", "enforce-walltime", "repair", "kilobytes"},
 		func(g given) bool { return g.Flows == 0 && !g.Workloads }, "no workflow is among these"},
 	{"", []string{"env", "env-file", "secret", "mount", "network", "container-mounts", "pull", "disk", "max-output",
-		"tmp", "starts", "ahead", "startup", "host-model", "grace", "cdi-dir"}, given.containerless,
+		"tmp", "starts", "startup", "host-model", "grace", "cdi-dir"}, given.containerless,
 		"this runtime starts no containers"},
 	{"", []string{"inputs"}, given.containerless, "this runtime runs no programs: no file is read"},
 	{"", []string{"env", "env-file", "secret", "mount", "network", "pull"}, func(g given) bool { return !g.Programs },

@@ -91,7 +91,7 @@ func readRunSettings(c *cli.Context) (*session.Settings, error) {
 		return nil, err
 	}
 	set.Runtime, set.Strict, set.Grace = chosenRuntime(c), c.Bool("strict"), c.Duration("grace")
-	set.OnEnd, set.Ahead = c.String("on-end"), c.Bool("ahead")
+	set.OnEnd = c.String("on-end")
 	if err := errors.Join(readGiven(c, set), readResultsDir(c, set)); err != nil {
 		return nil, err
 	}

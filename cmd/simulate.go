@@ -53,8 +53,6 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 				Usage: "with a host model: how many containers may be starting at the same time"},
 			&cli.DurationFlag{Name: "startup", Usage: "time that starting a container takes, for every task; with " +
 				"--host-model only estimates take it"},
-			&cli.BoolFlag{Name: "ahead", Usage: "with --startup or a host model: start containers ahead, as gantry " +
-				"run does (default: with a host model)"},
 			&cli.StringFlag{Name: "replay", Usage: "simulate `RUN` of the log with its measured durations"},
 			&cli.StringFlag{Name: "measured", Usage: "programs last as long as measured in `RUN` of the log"},
 			&cli.BoolFlag{Name: "no-log", Usage: "write no log, print only the makespan; not with --json"},
@@ -77,11 +75,6 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			}
 			if set.Noise = c.Bool("noise"); set.Noise && set.Host == nil {
 				return exit.Usagef("--noise: there is no host model that says how much varies: add --host-model")
-			}
-			if set.Ahead = c.Bool("ahead") || !c.IsSet("ahead") && set.Host != nil; set.Ahead && set.Host == nil &&
-				set.Startup == 0 {
-				return exit.Usagef("--ahead: starting a container takes no time here: add --startup or " +
-					"--host-model")
 			}
 			usual := "declared"
 			if set.Measured = c.String("measured"); set.Measured != "" {

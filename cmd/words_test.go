@@ -199,7 +199,7 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 		{usage, []string{"compare", "r.sqlite"}, "no log", []string{dir}},
 		{usage, []string{"compare", "a", "b"}, "files of results", []string{"--metrics=m", "--against=cpp"}},
 		{usage, []string{"simulate", "--replay=r", dir}, "--replay takes durations as they were measured",
-			[]string{"--retries=2", "--site=local", "--count=1", "--ahead=false"}},
+			[]string{"--retries=2", "--site=local", "--count=1"}},
 	} {
 		for _, option := range c.options {
 			name, _, _ := strings.Cut(option, "=")

@@ -20,7 +20,6 @@ type Capabilities struct {
 	Adopts      bool
 	Suspends    bool             // Suspend and Resume have an effect
 	Checkpoints bool             // Checkpoint has an effect
-	Prepares    bool             // it can begin with starts before they are ordered. The runtime is a Preparer
 	Limits      []unit.Dim       // it holds attempts to their share of these
 	Counters    planner.Counters // it measures these
 	Needs       []string         // of the host, for people

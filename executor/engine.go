@@ -61,14 +61,13 @@ type Engine struct {
 	exited   []planner.AttemptID
 	failing  bool
 	rejected []error
-	asked    map[planner.TaskID]bool       // of Reuse
-	grown    map[planner.WorkflowID]*grown // those to which tasks were added, and that have not ended
-	held     []Submission                  // single tasks that have not joined a workflow
-	refs     map[int64]Ref                 // submissions by id
-	ids      map[planner.TaskID]int64      // of single tasks
-	joined   map[string]planner.WorkflowID // by key: the last one
-	arrays   map[int64][]planner.TaskID    // by Join.First: those under way
-	ahead    ahead
+	asked    map[planner.TaskID]bool        // of Reuse
+	grown    map[planner.WorkflowID]*grown  // those to which tasks were added, and that have not ended
+	held     []Submission                   // single tasks that have not joined a workflow
+	refs     map[int64]Ref                  // submissions by id
+	ids      map[planner.TaskID]int64       // of single tasks
+	joined   map[string]planner.WorkflowID  // by key: the last one
+	arrays   map[int64][]planner.TaskID     // by Join.First: those under way
 	answers  []*request                     // taken in by this turn
 	kills    []planner.AttemptID            // of cancelled workflows
 	shrinks  map[planner.NodeID]unit.Vector // capacities that nodes get once their attempts have ended
@@ -164,10 +163,7 @@ func (e *Engine) turn(ctx context.Context) error {
 	}
 	if len(e.batch.Events)+len(e.batch.Settled) == 0 && e.control == 0 && !resumed {
 		e.answer(nil)
-		if err := e.endLost(ctx); err != nil {
-			return err
-		}
-		return e.prepare(ctx, now)
+		return e.endLost(ctx)
 	}
 	// 3. Plan.
 	arrived := len(e.batch.Admissions) > 0
@@ -191,10 +187,7 @@ func (e *Engine) turn(ctx context.Context) error {
 	if err := e.killCancelled(ctx); err != nil {
 		return err
 	}
-	if err := e.endLost(ctx); err != nil {
-		return err
-	}
-	return e.prepare(ctx, now)
+	return e.endLost(ctx)
 }
 
 // happen takes in the events of an instant: those that the runtime reports, then releases or the wake that was asked
@@ -266,9 +259,6 @@ func (e *Engine) until() planner.Time {
 		return unit.Never
 	}
 	until := e.Planner.Wake()
-	if e.ahead.next > 0 {
-		until = min(until, e.ahead.next)
-	}
 	if len(e.Arrivals) > 0 && !e.full() {
 		until = min(until, e.Arrivals[0].At)
 	}
@@ -645,7 +635,6 @@ func (e *Engine) carryOut(ctx context.Context, o *planner.Order, now planner.Tim
 	var err error
 	switch o.Kind {
 	case planner.OrderStart:
-		e.learnGuess(o)
 		err = e.Runtime.Start(ctx, e.launch(o.Attempt, now))
 	case planner.OrderSuspend:
 		err = e.Runtime.Suspend(ctx, o.Attempt)

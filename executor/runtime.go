@@ -77,62 +77,6 @@ const (
 	Removed                   // nothing is left of container and control group
 )
 
-// Preparer is a Runtime that can begin with starts before they are ordered.
-type Preparer interface {
-	// Prepare says which starts are likely to be ordered next; the runtime gets ready for them, so that a Start like
-	// one of them takes less time. The list takes the place of the last one: starts that are no longer in it are given
-	// up. Nothing of it has an effect that is seen before Start. The launches have no attempt yet, nor members that
-	// depend on their inputs.
-	Prepare(ctx context.Context, soon []Preparation) error
-	// Prepares returns the cost of preparing a start. Most is 0 if the runtime prepares none.
-	Prepares() Preparing
-}
-
-// Lead is how long before its start a container has to be begun with, learnt from those before. The zero value knows
-// of none.
-type Lead struct{ took time.Duration }
-
-// usualTook is the time until a container of Docker waits, on a quiet host.
-const usualTook = 150 * time.Millisecond
-
-// Took notes how long one took.
-func (l *Lead) Took(d time.Duration) { l.took = (3*l.mean() + d) / 4 }
-
-// Before is the lead: twice the time that containers took lately, and a margin for variation. It does not fall below
-// the usual: however quick containers are, tasks end earlier than estimated.
-func (l *Lead) Before() time.Duration { return 2*max(usualTook, l.mean()) + 50*time.Millisecond }
-
-func (l *Lead) mean() time.Duration {
-	if l.took == 0 {
-		return usualTook
-	}
-	return l.took
-}
-
-// Preparation is a start that is likely.
-type Preparation struct {
-	Launch
-	After []planner.AttemptID // parents that are under way: there is time until they have begun
-}
-
-// Likely is the start that a launch is, before it has an attempt and after.
-type Likely struct {
-	Task planner.TaskID
-	Try  int32
-	Node planner.NodeID
-	Hold unit.Vector
-}
-
-// Likely names the start.
-func (l *Launch) Likely() Likely { return Likely{l.Task, l.Try, l.Node, l.Hold} }
-
-// Preparing is the cost of preparing a start.
-type Preparing struct {
-	Lead   time.Duration // how long before the start it has to begin
-	Most   int           // starts that may be prepared at once
-	Memory int64         // bytes that each of them takes on its node
-}
-
 // Launch is an order to start, with all that a runtime needs to know.
 type Launch struct {
 	Attempt planner.AttemptID

@@ -93,7 +93,7 @@ func (db *DB) Name(ctx context.Context, id int64) error {
 // operator's, such as variables, directories and commands of the host.
 const shownSettings = `'policy', 'seed', 'time_scale', 'size_scale', 'image', 'tokens', 'needs', 'gpus',
 	'emulate', 'fit', 'strict', 'fail_fast', 'reject_late', 'startup_ns', 'startup_given', 'host_model',
-	'noise', 'enforce_walltime', 'grace_ns', 'starts', 'ahead', 'max_output_bytes',
+	'noise', 'enforce_walltime', 'grace_ns', 'starts', 'max_output_bytes',
 	'disk_bytes', 'tmp_bytes', 'reuse', 'scratch', 'retries', 'errors', 'estimator', 'predict_memory',
 	'count', 'cluster', 'runtime', 'serve'`
 

@@ -2,16 +2,11 @@ package main_test
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
-
-	"gantry/executor/container/control"
 )
 
 // The program is the user that was asked for, in exactly the groups that were asked for.
@@ -68,32 +63,5 @@ func TestAnAttemptBeginsOnce(t *testing.T) {
 		if out, _ := cmd.CombinedOutput(); string(out) != want {
 			t.Errorf("the launcher says %q, want %q", out, want)
 		}
-	}
-}
-
-// A launcher that waits for its release ends at a signal, and leaves the attempt unclaimed.
-func TestAWaitingLauncherEndsAtASignal(t *testing.T) {
-	dir := control.Dir(t.TempDir())
-	pipe, err := dir.Await()
-	must(t, err)
-	defer pipe.Close()
-	cmd := exec.Command(binary, "launch", string(dir), "0:0", "1000", "", "", "", "echo", "begun")
-	cmd.Dir = t.TempDir()
-	must(t, cmd.Start())
-	waits := func() bool { // in poll, its signals blocked
-		call, _ := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", cmd.Process.Pid))
-		return strings.Contains(string(call), "poll")
-	}
-	for end := time.Now().Add(10 * time.Second); !waits() && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
-	must(t, cmd.Process.Signal(syscall.SIGTERM))
-	over := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
-	defer over.Stop()
-	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 125 {
-		t.Errorf("it ended with %v", cmd.ProcessState)
-	}
-	if by, _, err := dir.Claimed(); err != nil || by != control.Nobody {
-		t.Errorf("claimed by %v: %v", by, err)
 	}
 }

@@ -44,7 +44,6 @@ type place struct {
 	l      executor.Launch
 	dir    string      // work directory
 	ctl    control.Dir // control directory
-	ticket string      // of a container that is started ahead: its name in place of the attempt's; "" of all others
 	parent string      // control group above the container's; "" if there is none of its own
 	group  string      // the container's control group
 	spec   *Spec       // nil if it is adopted
@@ -74,7 +73,6 @@ type attempt struct {
 	place
 	clock
 	ending
-	key     int64 // of the watcher
 	aways   int64 // of the runtime, when the attempt began
 	adopted bool
 	// doubtful: the engine was asked to start it and did not say that it had, but the program began
@@ -84,16 +82,9 @@ type attempt struct {
 	final    *cgroup.Final // nil until the watcher was asked
 	told     chan struct{} // closed when the engine, which had not, has noted the end; nil if it had
 
-	// Of a container that is started ahead: where the attempt's own control directory would be, once it is bound to
-	// one; the pipe that its launcher waits at.
-	link    control.Dir
-	pipe    *os.File
-	ordered chan executor.Launch
-
 	staging context.Context // ends when the attempt is killed before its program runs
 	abandon context.CancelFunc
-	runs    chan struct{} // closed when the program runs, or will not
-	began   time.Time     // set before; zero if it will not
+	began   time.Time     // of the program; zero before, and if it never begins
 	done    chan struct{} // closed when the container has ended
 
 	id    string // of the container; "" before there is one. Under Runtime.mu, as the phase
@@ -105,7 +96,7 @@ func newAttempt(r *Runtime, l executor.Launch) *attempt {
 		parent: r.attemptGroup(l.Node, attemptName(l.Attempt)),
 		usage: planner.Usage{Queued: l.Queued, Staged: unit.Never, Created: unit.Never, Started: unit.Never,
 			Ended: unit.Never}},
-		aways: r.aways.Load(), key: int64(l.Attempt), done: make(chan struct{}), runs: make(chan struct{})}
+		aways: r.aways.Load(), done: make(chan struct{})}
 	a.staging, a.abandon = context.WithCancel(r.ctx)
 	return a
 }
@@ -122,9 +113,6 @@ func (r *Runtime) attemptGroup(n planner.NodeID, name string) string {
 func attemptName(a planner.AttemptID) string { return "a" + strconv.Itoa(int(a)) }
 
 func (a *place) String() string {
-	if a.l.Attempt == planner.None {
-		return fmt.Sprintf("task %s of workflow %s (started ahead)", a.l.Spec.Name, a.l.Spec.Workflow.Name)
-	}
 	return fmt.Sprintf("task %s of workflow %s (attempt %d)", a.l.Spec.Name, a.l.Spec.Workflow.Name, a.l.Attempt)
 }
 
@@ -141,7 +129,6 @@ func (a *attempt) run() {
 // start puts the files in place, and creates and starts the container.
 func (a *attempt) start() error {
 	r := a.r
-	pass(&r.clearing) // an abandoned container that was prepared for the same task is out of its directory
 	err := fault.Do("stage", func() error { return a.stage(a.staging) })
 	if err == nil {
 		err = fault.Do("control", a.makeControl)
@@ -213,7 +200,7 @@ func (a *attempt) launch() error {
 	a.usage.Created = r.Now()
 	r.reached(a.l.Attempt, executor.Created)
 	a.group = a.groupOf(id)
-	if err := r.watcher.Watch(a.key, a.group, a.wanted()); err != nil {
+	if err := r.watcher.Watch(int64(a.l.Attempt), a.group, a.wanted()); err != nil {
 		r.warn("watch", err.Error()+": counters of short tasks may be missed")
 	}
 	if err := fault.Do("start", a.startContainer); err != nil {
@@ -272,10 +259,8 @@ func (a *attempt) create() (id string, err error) {
 	if err := a.makePlaces(); err != nil {
 		return "", err
 	}
-	if a.ticket == "" { // else its inputs are not there yet
-		if err := errors.Join(a.r.call(a.staging, a.expand), a.keepFacts()); err != nil {
-			return "", err
-		}
+	if err := errors.Join(a.r.call(a.staging, a.expand), a.keepFacts()); err != nil {
+		return "", err
 	}
 	err = a.r.call(a.staging, func(ctx context.Context) (err error) {
 		a.asked = a.spec.Name
@@ -316,7 +301,6 @@ func (a *attempt) running(since time.Time, lives bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a.phase, a.began = running, since
-	close(a.runs)
 	if !a.l.Started {
 		r.emit(planner.AttemptStarted{Attempt: a.l.Attempt})
 	}
@@ -366,16 +350,13 @@ func (a *attempt) notStarted(err error) {
 	a.usage.Missing = planner.CountersAll
 	x.Usage = a.usage
 	if a.id != "" {
-		r.watcher.Final(a.key)
+		r.watcher.Final(int64(a.l.Attempt))
 	}
 	a.end(x)
 }
 
 // end emits the end. r.mu is held.
 func (a *attempt) end(x *planner.AttemptExited) {
-	if a.phase == starting {
-		close(a.runs)
-	}
 	a.phase = ended
 	if a.limit != nil {
 		a.limit.Stop()
@@ -469,6 +450,56 @@ func (a *attempt) follow() {
 	}
 }
 
+// wait waits for the end of the container: seen, or else reported by the engine, some 30 ms later.
+func (a *attempt) wait(broken bool) (seen bool, code int, err error) {
+	r := a.r
+	over := make(chan struct{})
+	var told struct {
+		code int
+		err  error
+	}
+	r.work.Go(func() {
+		defer close(over)
+		told.code, told.err = r.engine.Wait(r.ctx, a.id)
+	})
+	ends := r.watcher.Ends(int64(a.l.Attempt))
+	for {
+		select {
+		case <-over:
+			return false, told.code, told.err
+		case <-ends:
+			if code, seen := a.sawEnd(); seen && !broken {
+				r.mu.Lock()
+				a.told = over
+				r.mu.Unlock()
+				return true, code, nil
+			}
+		}
+	}
+}
+
+// sawEnd reports whether the program has ended by itself, and gantry saw all of it. Ends by signals, and reports of
+// failed emulators, are left to the engine.
+func (a *attempt) sawEnd() (code int, seen bool) {
+	r := a.r
+	if a.adopted || a.doubtful || !r.watcher.Over(int64(a.l.Attempt)) {
+		return 0, false
+	}
+	end, err := a.ctl.End()
+	if err != nil || end.Signal != 0 || end.Outside != 0 || end.Again {
+		return 0, false
+	}
+	if code = end.Code; !end.Over { // as on a full disk
+		by, _, err := a.ctl.Claimed()
+		s, told := r.watcher.Status(int64(a.l.Attempt))
+		if err != nil || by != control.Launcher || !told || !s.Exited() || s.ExitStatus() != 0 {
+			return 0, false // other codes may be the launcher's own
+		}
+		code = 0
+	}
+	return code, (code == 0 || !a.l.Spec.Emulated()) && a.sawAll()
+}
+
 // pass returns once the present holder of the lock has released it.
 func pass(l *sync.Mutex) {
 	l.Lock()
@@ -480,7 +511,7 @@ func (a *attempt) over() bool {
 	if end, err := a.ctl.End(); err == nil && end.Over {
 		return true
 	}
-	return a.final != nil && !a.final.Ended.IsZero() || a.r.watcher.Over(a.key)
+	return a.final != nil && !a.final.Ended.IsZero() || a.r.watcher.Over(int64(a.l.Attempt))
 }
 
 // sawAll reports whether the beginning and the end of a program that has ended were seen here, and all that vanishes
@@ -500,7 +531,7 @@ func (a *attempt) ownInspection(code int) State {
 // watched is the watcher's reading of the container, which has ended.
 func (a *attempt) watched() cgroup.Final {
 	if a.final == nil {
-		f := a.r.watcher.Final(a.key)
+		f := a.r.watcher.Final(int64(a.l.Attempt))
 		if a.r.far != nil {
 			f = a.r.far.Counted(a.id)
 		}

@@ -31,11 +31,7 @@ func (a *place) stage(ctx context.Context) error {
 			return err
 		}
 	}
-	fill := r.files.Stage
-	if a.ticket != "" {
-		fill = r.files.Fill // the container has the directories
-	}
-	did, err := fill(ctx, &a.l, spec)
+	did, err := r.files.Stage(ctx, &a.l, spec)
 	if err != nil {
 		return err
 	}

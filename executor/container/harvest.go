@@ -98,7 +98,6 @@ func (h *harvest) gather() {
 	r.mu.Lock()
 	e.Asked, e.Acted = cmp.Or(h.why, h.earlier), h.signalled || h.earlier != 0 // an earlier gantry may have acted
 	r.mu.Unlock()
-	h.seal()
 	var err error
 	if e.Claim, _, err = h.ctl.Claimed(); err == nil {
 		if e.End, err = h.ctl.End(); err == nil {
@@ -224,7 +223,7 @@ func (h *harvest) measureTime() {
 // allow.
 func (a *attempt) begun(told, over time.Time) time.Time {
 	t := a.witness(over)
-	if t.Before(told) && t.After(told.Add(-time.Second)) || a.ticket != "" && !t.IsZero() {
+	if t.Before(told) && t.After(told.Add(-time.Second)) {
 		return t
 	}
 	return told

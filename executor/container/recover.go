@@ -39,18 +39,11 @@ func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 		return fmt.Errorf("recover run %s: list its containers: %w", r.cfg.Run, err)
 	}
 	attempts := map[planner.AttemptID]*recovered{}
-	tickets := map[string]*recovered{}
 	for _, l := range live {
-		a := &recovered{attempt: newAttempt(r, l)}
-		attempts[l.Attempt] = a
-		if ctl, ok := a.ctl.Bound(); ok { // its container was started ahead
-			a.link = a.ctl
-			a.useTicket(filepath.Base(string(ctl)))
-			tickets[a.ticket] = a
-		}
+		attempts[l.Attempt] = &recovered{attempt: newAttempt(r, l)}
 	}
 	for _, c := range all {
-		a := tickets[c.Labels[LabelTicket]]
+		var a *recovered
 		if id, err := strconv.Atoi(c.Labels[LabelAttempt]); err == nil {
 			a = attempts[planner.AttemptID(id)]
 		}
@@ -112,13 +105,6 @@ func (r *Runtime) decide(a *recovered) (evidence.Action, error) {
 		f.Over = end.Over
 		_, err = os.Lstat(string(a.ctl))
 		f.Control = err == nil
-		if a.ticket != "" {
-			_, released, err := a.ctl.Released()
-			if err != nil {
-				return 0, err
-			}
-			f.Waits = !released
-		}
 		action := evidence.Recover(f)
 		if action != evidence.GiveUp {
 			return action, nil
@@ -172,9 +158,9 @@ func (r *Runtime) tidy(inUse map[string]bool, attempts map[planner.AttemptID]*re
 	}
 	keep := map[string]bool{}
 	for _, a := range attempts {
-		keep[string(a.ctl)], keep[string(a.link)] = true, true
+		keep[string(a.ctl)] = true
 	}
-	dirs, _ := filepath.Glob(filepath.Join(r.cfg.Dir, "control", "[ap]*")) // of attempts, and ahead
+	dirs, _ := filepath.Glob(filepath.Join(r.cfg.Dir, "control", "a*"))
 	for _, path := range dirs {
 		if !keep[path] {
 			_ = stage.RemoveAll(path)
@@ -222,15 +208,11 @@ func (a *attempt) adopt() {
 		return
 	}
 	a.say("adopted by another gantry, container %s", a.id)
-	if err := r.watcher.Watch(a.key, a.group, a.wanted()); err != nil && c.running() {
+	if err := r.watcher.Watch(int64(a.l.Attempt), a.group, a.wanted()); err != nil && c.running() {
 		r.warn("watch", err.Error())
 	}
-	begun := c.Started
-	if by, at, err := a.ctl.Claimed(); a.ticket != "" && err == nil && by == control.Launcher {
-		begun = at
-	}
 	a.adoptPause(c)
-	a.running(begun, c.running())
+	a.running(c.Started, c.running())
 	a.follow()
 }
 
@@ -270,18 +252,17 @@ func (a *attempt) adoptPause(c State) {
 	}
 }
 
-// keepFacts keeps the facts that a gantry which adopts the attempt needs. A launcher that waits for them begins.
+// keepFacts keeps the facts of the attempt for a gantry that adopts it.
 func (a *attempt) keepFacts() error {
 	u := &a.usage
-	return a.ctl.Release(control.Release{Read: int64(u.InputBytes), Copied: int64(u.CopiedBytes),
-		Moved: int64(u.MovedBytes), Staged: int64(u.Staged), Words: a.words})
+	return a.ctl.Keep(control.Facts{Read: int64(u.InputBytes), Copied: int64(u.CopiedBytes),
+		Moved: int64(u.MovedBytes), Staged: int64(u.Staged)})
 }
 
 // recallFacts recalls those of an earlier gantry.
 func (a *attempt) recallFacts() {
-	if rel, ok, err := a.ctl.Released(); err == nil && ok {
-		a.usage.InputBytes, a.usage.CopiedBytes = unit.Bytes(rel.Read), unit.Bytes(rel.Copied)
-		a.usage.MovedBytes, a.usage.Staged = unit.Bytes(rel.Moved), planner.Time(rel.Staged)
-		a.words = rel.Words
+	if f, err := a.ctl.Facts(); err == nil {
+		a.usage.InputBytes, a.usage.CopiedBytes = unit.Bytes(f.Read), unit.Bytes(f.Copied)
+		a.usage.MovedBytes, a.usage.Staged = unit.Bytes(f.Moved), planner.Time(f.Staged)
 	}
 }

@@ -25,14 +25,12 @@ type garbage struct {
 	attempt          planner.AttemptID
 	container, group string
 	control          control.Dir
-	link             control.Dir // of an attempt whose container was started ahead
 }
 
-// garbage names the remains of an attempt that has ended, or was prepared for nothing. An engine whose answer did not
-// come may have made its container.
+// garbage names the remains of an attempt that has ended. An engine whose answer did not come may have made its
+// container.
 func (a *attempt) garbage() garbage {
-	return garbage{attempt: a.l.Attempt, container: cmp.Or(a.id, a.asked), group: a.parent, control: a.ctl,
-		link: a.link}
+	return garbage{attempt: a.l.Attempt, container: cmp.Or(a.id, a.asked), group: a.parent, control: a.ctl}
 }
 
 // throwAway has something removed in the background. r.mu is held.
@@ -83,9 +81,6 @@ func (r *Runtime) remove(ctx context.Context, g garbage) {
 	}
 	if g.control != "" && gone {
 		err := fault.Do("forget", func() error { return stage.RemoveAll(string(g.control)) })
-		if err == nil && g.link != "" { // last: without it nobody knows whose the directory is
-			err = fault.Do("forget-link", func() error { return os.RemoveAll(string(g.link)) })
-		}
 		if err != nil {
 			r.warn("remove-control", err.Error())
 		}

@@ -84,9 +84,6 @@ const (
 	LabelVersion  = "gantry.version"
 	// LabelControl is the path of the control directory.
 	LabelControl = "gantry.control"
-	// LabelTicket is of containers that were started ahead, in the place of LabelAttempt: the name of their control
-	// directory. The attempt that uses it, if one does, has a link there.
-	LabelTicket = "gantry.ticket"
 )
 
 // Defaults of Config.
@@ -126,7 +123,6 @@ type Config struct {
 	Seed       uint64 // of made-up file contents
 
 	Starts int           // containers that are created and started at once; 0: executor.Starts
-	Ahead  bool          // start containers ahead, as many at once
 	PIDs   int64         // limit of each container; 0: DefaultPIDs
 	Grace  time.Duration // between SIGTERM and SIGKILL at a time limit; 0: DefaultGrace
 
@@ -201,9 +197,6 @@ type Runtime struct {
 	closing      bool
 	discard      bool // nothing is to be left for another gantry
 	warned       map[string]bool
-	ahead        ahead
-	// held while a work directory is made for a container that nobody has ordered yet
-	clearing sync.Mutex
 
 	tweaks map[planner.AttemptID]func(*emulate.Spec) // Probe's changes of the emulator's specifications
 }
@@ -238,10 +231,6 @@ func newRuntime(ctx context.Context, engine Engine, cfg Config) (*Runtime, error
 	r.origin.Store(&cfg.Origin)
 	r.far, _ = engine.(Far)
 	r.dump = sync.NewCond(&r.mu)
-	var err error
-	if r.ahead, err = newAhead(); err != nil {
-		return nil, err
-	}
 	if err := r.prepare(ctx); err != nil {
 		_ = r.removeSecrets()
 		r.watcher.Close()
@@ -447,9 +436,7 @@ func (r *Runtime) sampled() func(cgroup.Sample) {
 		return nil
 	}
 	return func(s cgroup.Sample) {
-		if s.Key >= 0 { // else it waits, and is no attempt yet
-			r.cfg.Sample(Sample{planner.AttemptID(s.Key), r.at(s.At), s.Counters})
-		}
+		r.cfg.Sample(Sample{planner.AttemptID(s.Key), r.at(s.At), s.Counters})
 	}
 }
 
@@ -480,11 +467,6 @@ func (r *Runtime) Start(_ context.Context, l executor.Launch) error {
 		return errors.New("the runtime is closed")
 	}
 	if r.attempts[l.Attempt] != nil {
-		return nil
-	}
-	if a := r.takeAhead(&l); a != nil {
-		r.attempts[l.Attempt] = a
-		a.ordered <- l
 		return nil
 	}
 	a := newAttempt(r, l)
@@ -637,7 +619,6 @@ func (r *Runtime) Close() error {
 		return nil
 	}
 	r.closing = true
-	r.giveUpAhead(nil)
 	r.mu.Unlock()
 
 	// The remaining removals first, while the engine can be waited for, but not for ever.

@@ -72,11 +72,7 @@ func (a *place) configure() {
 	if r.cfg.Image != nil {
 		s.Image = cmp.Or(r.cfg.Image(t.Image), t.Image)
 	}
-	if a.ticket != "" { // the rest is not known yet
-		s.Labels[LabelTicket] = a.ticket
-	} else {
-		s.Labels[LabelAttempt] = strconv.Itoa(int(a.l.Attempt))
-	}
+	s.Labels[LabelAttempt] = strconv.Itoa(int(a.l.Attempt))
 	if a.parent != "" {
 		s.Parent = r.tree.Parent(a.parent)
 	}
@@ -195,11 +191,8 @@ func (a *place) expand(ctx context.Context) error {
 // errArguments says that a program cannot be started with its arguments on any host.
 var errArguments = errors.New("arguments")
 
-// containerName is the name that the container has at first.
+// containerName is the name of the container.
 func (a *place) containerName() string {
-	if a.ticket != "" {
-		return "gantry-" + a.r.name + "-" + a.ticket
-	}
 	return fmt.Sprintf(AttemptName, a.r.name, a.l.Attempt)
 }
 

@@ -153,8 +153,8 @@ func TestAForecastOfWhatIsUnderWay(t *testing.T) {
 	}
 }
 
-// A forecast has containers started ahead where the run has: it ends as the simulation of the run does.
-func TestAForecastStartsContainersAhead(t *testing.T) {
+// A forecast on the model of a host ends as the simulation of the run does.
+func TestAForecastOnAHostModel(t *testing.T) {
 	chain := &trace.Workflow{Label: "chain"}
 	for i := range int32(4) {
 		task := trace.Task{ID: string('a' + i), Kind: "link", Runtime: 3 * time.Second, Cores: 1, Known: trace.Runtime}
@@ -168,26 +168,18 @@ func TestAForecastStartsContainersAhead(t *testing.T) {
 	}
 	subs := []executor.Submission{{Name: "chain", Workflow: chain}}
 	p := platform(1)
-	p.Nodes[0].Capacity = unit.Vector{1000, unit.Unlimited, unit.Unlimited} // room for those that wait
-	ends := map[int]time.Duration{}
-	for _, ahead := range []int{0, 3} {
-		cfg := sim.Config{Platform: p, Host: hostmodel.Example(2), Ahead: ahead}
-		with := func(int) (*forecast.Parts, error) {
-			e := enginetest.New(t, p, enginetest.Policy(t, "cpp"))
-			return &forecast.Parts{Engine: e, Sim: cfg}, nil
-		}
-		e := enginetest.New(t, p, enginetest.Policy(t, "cpp"), slices.Clone(subs)...)
-		e.Runtime = sim.For(cfg)
-		res := enginetest.Run(t, e)
-		c, err := forecast.Simulate(t.Context(), with, &forecast.Past{Arrivals: subs}, 0)
-		must(t, err)
-		if off := c.End.Sub(res.Ended); off != 0 {
-			t.Errorf("%d ahead: the forecast ends at %v, the simulation at %v", ahead, c.End, res.Ended)
-		}
-		ends[ahead] = c.Makespan()
+	cfg := sim.Config{Platform: p, Host: hostmodel.Example(2)}
+	with := func(int) (*forecast.Parts, error) {
+		e := enginetest.New(t, p, enginetest.Policy(t, "cpp"))
+		return &forecast.Parts{Engine: e, Sim: cfg}, nil
 	}
-	if ends[3] >= ends[0] {
-		t.Errorf("started ahead it takes %v, otherwise %v", ends[3], ends[0])
+	e := enginetest.New(t, p, enginetest.Policy(t, "cpp"), slices.Clone(subs)...)
+	e.Runtime = sim.For(cfg)
+	res := enginetest.Run(t, e)
+	c, err := forecast.Simulate(t.Context(), with, &forecast.Past{Arrivals: subs}, 0)
+	must(t, err)
+	if c.End != res.Ended {
+		t.Errorf("the forecast ends at %v, the simulation at %v", c.End, res.Ended)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"math"
 	"os"
 	"testing"
 	"time"
@@ -85,9 +84,6 @@ var contract = []struct {
 		}
 		if _, ok := h.Runtime.(executor.Instant); ok != c.Virtual {
 			h.t.Errorf("virtual time: it declares %v, and is %v", c.Virtual, ok)
-		}
-		if r, ok := h.Runtime.(executor.Preparer); (ok && r.Prepares().Most > 0) != c.Prepares {
-			h.t.Errorf("prepares starts: it declares %v, and does not hold to it", c.Prepares)
 		}
 		if c.Suspends != (h.Task(h.t, Long) != nil) || c.Checkpoints != (h.Task(h.t, Steady) != nil) {
 			h.t.Error("tasks to suspend and to checkpoint have to be there if it can do that, and only then")
@@ -224,88 +220,6 @@ var contract = []struct {
 			h.t.Fatalf("ended %d and %d times", h.exited[0], h.exited[1])
 		}
 	}},
-	{"a prepared start begins sooner, once it is ordered", func(h *harness) {
-		l := h.launch(0, Short)
-		soon := h.prepares()
-		h.must(soon.Prepare(h.ctx, []executor.Preparation{{Launch: l}}))
-		h.must(soon.Prepare(h.ctx, []executor.Preparation{{Launch: l}}))
-		h.pass()
-		if len(h.started) > 0 || len(h.exits) > 0 {
-			h.t.Fatal("it began although nobody had ordered it")
-		}
-		l.Attempt, l.Queued = 0, h.Runtime.Now()
-		h.must(h.Runtime.Start(h.ctx, l))
-		h.must(soon.Prepare(h.ctx, nil))
-		x := h.untilExit(0)
-		u := x.Usage
-		if x.Outcome != planner.OK || h.started[0] != 1 || h.exited[0] != 1 {
-			h.t.Fatalf("outcome %v, %s; started %d times, ended %d times", x.Outcome, x.Message, h.started[0],
-				h.exited[0])
-		}
-		if u.Queued != l.Queued || u.Staged < u.Queued || u.Created < u.Staged || u.Started < u.Created ||
-			u.Ended < u.Started {
-			h.t.Fatalf("instants out of order: %+v", u)
-		}
-		// On a busy host one start says little: the quickest of each kind are compared.
-		prepared, other := x.Usage.Started.Sub(l.Queued), time.Duration(math.MaxInt64)
-		for n := planner.AttemptID(1); ; n += 2 {
-			l := h.start(n, Short)
-			other = min(other, h.untilExit(n).Usage.Started.Sub(l.Queued))
-			if prepared < other {
-				break
-			}
-			if n > 8 {
-				h.t.Errorf("it began after %v, one that was not prepared after %v", prepared, other)
-				break
-			}
-			l = h.launch(planner.TaskID(n+1), Short)
-			h.must(soon.Prepare(h.ctx, []executor.Preparation{{Launch: l}}))
-			h.pass()
-			l.Attempt, l.Queued = n+1, h.Runtime.Now()
-			h.must(h.Runtime.Start(h.ctx, l))
-			prepared = min(prepared, h.untilExit(n+1).Usage.Started.Sub(l.Queued))
-		}
-	}},
-	{"a prepared start that is ordered at once, or in another way, or not any more", func(h *harness) {
-		l, m := h.launch(0, Short), h.launch(1, Short)
-		soon := h.prepares()
-		h.must(soon.Prepare(h.ctx, []executor.Preparation{{Launch: l}, {Launch: m}}))
-		l.Attempt, l.Queued = 0, h.Runtime.Now()
-		h.must(h.Runtime.Start(h.ctx, l)) // it is not ready yet
-		h.must(soon.Prepare(h.ctx, nil))
-		m.Attempt, m.Queued = 1, h.Runtime.Now()
-		h.must(h.Runtime.Start(h.ctx, m)) // it was given up
-		n := h.launch(2, Short)
-		h.must(soon.Prepare(h.ctx, []executor.Preparation{{Launch: n}}))
-		n.Attempt, n.Queued, n.Try = 2, h.Runtime.Now(), 2
-		h.must(h.Runtime.Start(h.ctx, n)) // another try than was prepared
-		k := h.launch(3, Long)
-		h.must(soon.Prepare(h.ctx, []executor.Preparation{{Launch: k}}))
-		k.Attempt, k.Queued = 3, h.Runtime.Now()
-		h.must(h.Runtime.Start(h.ctx, k))
-		h.must(h.Runtime.Kill(h.ctx, 3, planner.Preempted, 0))
-		for a := range planner.AttemptID(3) {
-			if x := h.untilExit(a); x.Outcome != planner.OK || h.started[a] != 1 {
-				h.t.Fatalf("attempt %d: outcome %v, %s; started %d times", a, x.Outcome, x.Message, h.started[a])
-			}
-		}
-		if x := h.untilExit(3); x.Outcome != planner.Preempted {
-			h.t.Fatalf("killed before it ran: outcome %v, %s", x.Outcome, x.Message)
-		}
-	}},
-	{"a start is prepared once its parents have begun", func(h *harness) {
-		h.start(0, Held)
-		l := h.launch(1, Short)
-		h.must(h.prepares().Prepare(h.ctx, []executor.Preparation{{Launch: l, After: []planner.AttemptID{0, 77}}}))
-		h.untilStarted(0)
-		h.must(h.Runtime.Kill(h.ctx, 0, planner.Preempted, 0))
-		h.untilExit(0)
-		l.Attempt, l.Queued = 1, h.Runtime.Now()
-		h.must(h.Runtime.Start(h.ctx, l))
-		if x := h.untilExit(1); x.Outcome != planner.OK {
-			h.t.Fatalf("outcome %v, %s", x.Outcome, x.Message)
-		}
-	}},
 	{"orders for what is not there are no errors", func(h *harness) {
 		h.must(h.Runtime.Suspend(h.ctx, 7))
 		h.must(h.Runtime.Resume(h.ctx, 7))
@@ -424,16 +338,6 @@ func (h *harness) must(err error) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-}
-
-// prepares returns the runtime as one that prepares starts.
-func (h *harness) prepares() executor.Preparer {
-	h.t.Helper()
-	r, ok := h.Runtime.(executor.Preparer)
-	if !ok || r.Prepares().Most == 0 {
-		h.t.Skip("this runtime prepares no starts")
-	}
-	return r
 }
 
 func (h *harness) start(a planner.AttemptID, w Work) executor.Launch {

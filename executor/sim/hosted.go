@@ -54,16 +54,12 @@ type Hosted struct {
 	toRemove  int
 	bringing  map[planner.FileID]*course // files from outside: the courses that make them
 	drift     [numPhases]float64         // factor that phases of a kind share in this run
-	ahead     map[executor.Likely]*readiness
-	lead      executor.Lead
 }
 
 var (
 	_ executor.Runtime = (*Hosted)(nil)
 	_ executor.Instant = (*Hosted)(nil)
 	_ executor.Spender = (*Hosted)(nil)
-
-	_ executor.Preparer = (*Hosted)(nil)
 )
 
 const (
@@ -119,9 +115,6 @@ type course struct {
 	answered bool // the engine has answered the request to start
 	ended    bool // its program has
 	kept     float64
-
-	onRun []func()   // called once its program runs
-	soon  *readiness // its container was, or is to be, started ahead; with Attempt None it is all there is
 }
 
 type step uint8
@@ -141,13 +134,11 @@ func (c *course) elapsed(now planner.Time) time.Duration {
 	return c.ran + now.Sub(c.since)
 }
 
-// Simulation is a runtime in virtual time. Adopt begins an attempt that a log shows as under way, before any order. A
-// type that embeds one has to pass on all interfaces of a runtime: without Preparer nothing is started ahead.
+// Simulation is a runtime in virtual time. Adopt begins an attempt that a log shows as under way, before any order.
 type Simulation interface {
 	executor.Runtime
 	executor.Instant
 	executor.Spender
-	executor.Preparer
 	Adopt(ctx context.Context, l executor.Launch) error
 }
 
@@ -288,11 +279,7 @@ func (h *Hosted) begin(l executor.Launch) *course {
 // Start implements executor.Runtime.
 func (h *Hosted) Start(ctx context.Context, l executor.Launch) error {
 	if c := h.begin(l); c != nil {
-		if c.soon = h.takeReadiness(&c.l); c.soon != nil {
-			h.whenReady(c, func() { h.stage(c) })
-		} else {
-			h.stage(c)
-		}
+		h.stage(c)
 	}
 	return nil
 }
@@ -393,17 +380,9 @@ func (h *Hosted) copyTime(size unit.Bytes, from, to planner.NodeID) float64 {
 	return max(float64(h.cfg.Platform.MoveTime(size, from, to)), h.phases[pCopy].Wall.Nanos(1, int64(size)))
 }
 
+// staged has the container of c made as soon as one may be.
 func (h *Hosted) staged(c *course) {
 	c.usage.Staged = h.now
-	if c.soon != nil {
-		h.useReadiness(c)
-		return
-	}
-	h.place(c)
-}
-
-// place has the container of c made as soon as one may be.
-func (h *Hosted) place(c *course) {
 	if h.held < h.cfg.Starts {
 		h.create(c)
 		return
@@ -417,14 +396,9 @@ func (h *Hosted) create(c *course) {
 	h.held++
 	h.phase(c, pCreate, 0, 0, func() {
 		c.usage.Created = h.now
-		if h.thrownAway(c) {
-			return
-		}
 		h.phase(c, pStart, 0, 0, func() {
-			if c.l.Attempt != planner.None {
-				c.usage.Started = h.now
-				h.run(c)
-			}
+			c.usage.Started = h.now
+			h.run(c)
 			h.phase(c, pAnswer, 0, 0, func() { h.answer(c) })
 		})
 	})
@@ -432,15 +406,8 @@ func (h *Hosted) create(c *course) {
 
 // answer is the engine's, to the request to start: the place is free, and the end may be reported.
 func (h *Hosted) answer(c *course) {
-	if h.thrownAway(c) {
-		return
-	}
 	h.release(c)
 	c.answered = true
-	if c.l.Attempt == planner.None {
-		h.isReady(c.soon)
-		return
-	}
 	h.bodies = append(h.bodies, planner.AttemptStarted{Attempt: c.l.Attempt})
 	switch {
 	case c.ended:
@@ -619,7 +586,6 @@ func programCost(wall, cpu time.Duration) emulate.Cost {
 // run begins the program: it starts, takes its memory, and does its parts side by side until its run is over.
 func (h *Hosted) run(c *course) {
 	c.step, c.since = cRuns, h.now
-	h.onRun(c)
 	p := &c.cost.Parts
 	rest := 1 - c.done
 	scale := func(d time.Duration) time.Duration { return time.Duration(float64(d) * c.factor * rest) }
@@ -706,11 +672,7 @@ func (h *Hosted) wind(c *course) {
 func (h *Hosted) report(c *course) {
 	started := c.usage.Started != unit.Never
 	c.step = cOver
-	h.onRun(c)
 	h.release(c)
-	if c.soon != nil && !started {
-		h.giveUp(c.soon)
-	}
 	for _, a := range c.acts {
 		h.drop(a)
 	}

@@ -396,20 +396,6 @@ func TestLimitsOfIOLetSomethingPassAtOnce(t *testing.T) {
 	about(t, "40 MB at once, then 200 MB/s", h.ran(id), 7800*ms)
 }
 
-// An attempt whose container is being started ahead stages its inputs once that is ready, 110 ms after its wish.
-func TestInputsAreStagedOnceTheContainerIsReady(t *testing.T) {
-	h := onHost(t, sim.Config{Host: hostmodel.Example(4), Ahead: 3}, 2)
-	l := executor.Launch{Attempt: planner.None, Task: 1, Try: 1, Hold: unit.Vector{unit.CPU: 1000},
-		Spec: busy(time.Second)}
-	must(t, h.Prepare(t.Context(), []executor.Preparation{{Launch: l}}))
-	h.pass(50 * ms)
-	l.Attempt, l.Queued, h.next = 0, h.Now(), 1
-	must(t, h.Start(t.Context(), l))
-	h.drain()
-	about(t, "staged", time.Duration(h.exits[0].Usage.Staged), 120*ms)
-	about(t, "started", time.Duration(h.exits[0].Usage.Started), 120*ms)
-}
-
 // What the starts of one run share is no matter of creating containers, which have nothing of their own here.
 func TestPhasesDriftEachByItself(t *testing.T) {
 	m := hostmodel.Example(4)
@@ -569,31 +555,4 @@ func TestHostedSuspension(t *testing.T) {
 	h.drain()
 	about(t, "frozen", time.Duration(h.exits[a].Usage.Ended), 20*time.Second)
 	about(t, "ran", h.ran(a), 12*time.Second)
-}
-
-// Three containers are started ahead and given up. Creating takes them 20 ms, starting 80 and the answer 10. A task
-// that is ordered then stages for 10 ms, waits for a place, is created in 20 ms and starts in 80.
-func TestWhatIsGivenUpKeepsItsPlaceUntilTheEngineHasAnswered(t *testing.T) {
-	for _, c := range []struct {
-		given   time.Duration
-		started time.Duration // from the order on
-	}{
-		{10 * ms, 110 * ms},  // they are being created: none is started
-		{50 * ms, 160 * ms},  // they are being started, until 110 ms
-		{300 * ms, 110 * ms}, // they wait
-	} {
-		h := onHost(t, sim.Config{Host: hostmodel.Example(8), Ahead: 3, Starts: 3}, 8)
-		var soon []executor.Preparation
-		for i := range 3 {
-			soon = append(soon, executor.Preparation{Launch: executor.Launch{Attempt: planner.None,
-				Task: planner.TaskID(100 + i), Try: 1, Hold: unit.Cores(1), Spec: busy(time.Second)}})
-		}
-		must(t, h.Prepare(t.Context(), soon))
-		h.pass(c.given)
-		must(t, h.Prepare(t.Context(), nil))
-		id := h.launch(0, 1, busy(time.Second))
-		h.drain()
-		about(t, fmt.Sprintf("given up after %v: from the order to the program", c.given),
-			time.Duration(h.exits[id].Usage.Started)-c.given, c.started)
-	}
 }

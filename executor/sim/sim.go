@@ -24,14 +24,13 @@ import (
 
 // Capabilities are those of this runtime.
 var Capabilities = executor.Capabilities{Name: "sim", Does: "a simulation in virtual time", Virtual: true,
-	Suspends: true, Checkpoints: true, Prepares: true}
+	Suspends: true, Checkpoints: true}
 
 // Config is the configuration of a simulation.
 type Config struct {
 	Platform *planner.Platform
 	Start    planner.Time  // the clock's first reading
 	Startup  time.Duration // from the order to the running program, for every attempt
-	Ahead    int           // containers that may be started ahead at once; 0: none
 	// Actual, if set, says how long a task really runs whose workload says run: reality may be uncertain, too.
 	Actual func(t planner.TaskID, run time.Duration) time.Duration
 	// Fault, if set, may end an attempt badly: by that outcome, after that share of its runtime.
@@ -111,17 +110,14 @@ func codeOf(o planner.Outcome) int {
 type Runtime struct {
 	world
 	queue    heap.Heap[item]
-	attempts []*attempt                       // by their numbers; nil: not known yet
-	ahead    map[executor.Likely]planner.Time // when containers that were started ahead are ready
-	wires    map[[2]planner.GroupID]*wire     // shared links
+	attempts []*attempt                   // by their numbers; nil: not known yet
+	wires    map[[2]planner.GroupID]*wire // shared links
 }
 
 var (
 	_ executor.Runtime = (*Runtime)(nil)
 	_ executor.Instant = (*Runtime)(nil)
 	_ executor.Spender = (*Runtime)(nil)
-
-	_ executor.Preparer = (*Runtime)(nil)
 )
 
 // New returns a runtime with nothing in it.
@@ -160,7 +156,6 @@ type attempt struct {
 	legs    []executor.Fetch
 	on      *wire // that a copy is on; nil: none
 	startup time.Duration
-	ready   planner.Time
 }
 
 // over stands for all attempts that have ended.
@@ -228,13 +223,12 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 			a.left, a.outcome = time.Duration(float64(a.left)*after), o
 		}
 	}
-	startup, inPlace, staging, ready := r.cfg.Startup+l.Spec.Overhead, false, time.Duration(0), r.takeReady(&l)
+	startup, inPlace, staging := r.cfg.Startup+l.Spec.Overhead, false, time.Duration(0)
 	if r.cfg.Measured != nil {
 		launch := l
 		if m, ok := r.cfg.Measured(&launch); ok {
 			startup, a.left, a.outcome, inPlace, staging = m.Startup, m.Run, m.Outcome, m.Staged, m.Staging
 			a.told = m.Reported
-			ready = unit.Never
 			a.whole = planner.Whole(m.Run, done)
 		}
 	}
@@ -242,7 +236,7 @@ func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 	for _, f := range l.Spec.Inputs {
 		a.inputs += f.Size
 	}
-	a.queued, a.startup, a.ready, a.copied = l.Queued, startup, ready, l.Ahead
+	a.queued, a.startup, a.copied = l.Queued, startup, l.Ahead
 	a.legs = l.Fetch
 	for _, f := range l.Fetch {
 		a.copied += f.Spec.Size
@@ -275,7 +269,7 @@ func (r *Runtime) stage(id planner.AttemptID, a *attempt, node planner.NodeID, f
 
 // begin lets an attempt start that has its inputs from an instant on.
 func (r *Runtime) begin(id planner.AttemptID, a *attempt, staged planner.Time) {
-	a.staged, a.begins = staged, min(staged.Add(a.startup), max(staged, a.ready))
+	a.staged, a.begins = staged, staged.Add(a.startup)
 	r.push(item{at: a.begins, kind: started, attempt: id, version: a.version})
 }
 

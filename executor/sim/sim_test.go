@@ -25,7 +25,7 @@ func contract(t *testing.T, runtime func(sim.Config) executor.Runtime) {
 			{ID: 1, Capacity: unit.Cores(8), Speed: 1}},
 			Groups: []string{""}, Bandwidth: [][]unit.BytesPerSecond{{1000}}, Latency: [][]int64{{0}}}
 		failing := &executor.TaskSpec{Name: "failing", Run: time.Second}
-		r := runtime(sim.Config{Platform: p, Ahead: 3,
+		r := runtime(sim.Config{Platform: p,
 			Fault: func(l *executor.Launch) (planner.Outcome, float64) {
 				if l.Spec == failing {
 					return planner.ExitCode, 0.5

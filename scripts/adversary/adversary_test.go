@@ -142,8 +142,7 @@ func measured(t *testing.T, g *group, path, policy string) (m both) {
 		json.Unmarshal(text, &m)
 	}
 	if simulated := metric(t, g, path, policy, "simulate"); m.Simulated != simulated {
-		m = both{simulated, metric(t, g, path, policy, "run", "--runtime", "oci", "--estimator", "declared",
-			"--ahead=false")}
+		m = both{simulated, metric(t, g, path, policy, "run", "--runtime", "oci", "--estimator", "declared")}
 		text, err := json.Marshal(m)
 		if err == nil {
 			err = os.WriteFile(kept, text, 0o644)

@@ -48,8 +48,7 @@ func TestPredictionsAreKeptWithTheirErrors(t *testing.T) {
 		"execution": {"makespanInSeconds": 2, "executedAt": "2026-01-01T00:00:00Z", "machines": [],
 			"tasks": [{"id": "a", "runtimeInSeconds": 0.2, "avgCPU": 50},
 				{"id": "b", "runtimeInSeconds": 0.2, "avgCPU": 50}]}}}`})
-	// The container of b is started ahead, while a runs: only a waits for its own.
-	l.set.Startup, l.set.StartupGiven, l.set.Ahead, l.set.Starts = 100*time.Millisecond, true, true, 3
+	l.set.Startup, l.set.StartupGiven, l.set.Starts = 100*time.Millisecond, true, 3
 	all := l.run("p", "two.json", nil).Predictions
 	if len(all) != 4 {
 		t.Fatalf("%+v", all)
@@ -62,8 +61,8 @@ func TestPredictionsAreKeptWithTheirErrors(t *testing.T) {
 		scope, name string
 		tasks       int
 		span        time.Duration
-	}{{sqlite.ScopeRun, "", 2, 500 * time.Millisecond}, {sqlite.ScopeWorkflow, "two", 2, 500 * time.Millisecond},
-		{sqlite.ScopeKind, "a", 1, 300 * time.Millisecond}, {sqlite.ScopeKind, "b", 1, 200 * time.Millisecond}} {
+	}{{sqlite.ScopeRun, "", 2, 600 * time.Millisecond}, {sqlite.ScopeWorkflow, "two", 2, 600 * time.Millisecond},
+		{sqlite.ScopeKind, "a", 1, 300 * time.Millisecond}, {sqlite.ScopeKind, "b", 1, 300 * time.Millisecond}} {
 		p := all[i]
 		if p.Scope != want.scope || p.Name != want.name || p.Tasks != want.tasks ||
 			p.Expected != sqlite.Span(want.span) {
@@ -100,7 +99,7 @@ func TestDisturbedProgramsAreSimulatedAsMeasured(t *testing.T) {
 	model.Interference = hostmodel.Surface{Together: []float64{1}, BusyCores: []float64{0, 1},
 		Factor: [][]float64{{1, 8}}}
 	again := l.run("again", "p.json", func(s *session.Settings) {
-		s.Runtime, s.Measured, s.Estimator, s.Host, s.Ahead = "sim", "first", "learned", model, true
+		s.Runtime, s.Measured, s.Estimator, s.Host = "sim", "first", "learned", model
 	})
 	if _, took := kind(again, "long"); took < 0.92*0.8 || took > 1.08*0.8 {
 		t.Errorf("it took 0.8 s, and is simulated with %.2f s", took)

@@ -137,9 +137,6 @@ func (p *Planning) memory() func(string, unit.Vector, unit.Bytes) (limit, next u
 func (p *Planning) simulation(start planner.Time) sim.Config {
 	cfg := sim.Config{Platform: executor.SlowNodes(p.Set.Faults, p.Set.draws(), p.Platform), Start: start,
 		Startup: p.Set.Startup, Measured: p.measured, Turns: p.turns}
-	if p.Set.Ahead {
-		cfg.Ahead = p.Set.starts()
-	}
 	if p.Set.Host == nil || p.ideal {
 		return cfg
 	}

@@ -245,7 +245,7 @@ func newContainers(ctx context.Context, s *Session, o opening, open openEngine) 
 	cfg := container.Config{Secrets: secrets, Run: s.Name,
 		Dir: s.Dir, Platform: executor.SlowNodes(s.Set.Faults, s.Set.draws(), s.Platform),
 		Version: release.Build(), Seed: s.Set.Seed,
-		Starts: s.Set.Starts, Ahead: s.Set.Ahead, Grace: s.Set.Grace, MaxOutput: s.Set.MaxOutput, Disk: s.Set.Disk,
+		Starts: s.Set.Starts, Grace: s.Set.Grace, MaxOutput: s.Set.MaxOutput, Disk: s.Set.Disk,
 		Tmp: s.Set.Tmp, CDI: s.Set.CDI, GPUs: s.facts.GPUs,
 		Networks: s.Set.outbound(),
 		Image:    s.id, Origin: o.origin, Offset: o.offset, Strict: s.Set.Strict}

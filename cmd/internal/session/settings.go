@@ -69,7 +69,6 @@ type Settings struct {
 	Define    map[string]string `json:"define,omitempty"`
 	Grace     time.Duration     `json:"grace_ns"`
 	Starts    int               `json:"starts,omitempty"`
-	Ahead     bool              `json:"ahead,omitempty"`            // containers are started ahead, as many as Starts
 	MaxOutput int64             `json:"max_output_bytes,omitempty"` // of runs on docker; 0: container.DefaultMaxOutput
 	Disk      int64             `json:"disk_bytes,omitempty"`       // of each attempt; 0: no limit
 	Tmp       int64             `json:"tmp_bytes,omitempty"`        // of /tmp of each attempt, in memory; 0: on disk

@@ -257,10 +257,10 @@ func (b *Bench) settings(spec *experiment.Spec, repetition int) *session.Setting
 	set := &session.Settings{Runtime: spec.Runtime, Policy: spec.Policy, Seed: spec.Seed, Repetition: repetition + 1,
 		TimeScale: spec.TimeScale, SizeScale: spec.SizeScale, Errors: spec.Errors, Estimator: spec.Estimator,
 		Faults: spec.Faults, Startup: spec.Startup, StartupGiven: spec.Startup > 0, Cluster: spec.Cluster,
-		Tokens: spec.Cluster.Resources, Grace: 10 * time.Second, Pull: string(fetch.PullMissing), Ahead: true}
+		Tokens: spec.Cluster.Resources, Grace: 10 * time.Second, Pull: string(fetch.PullMissing)}
 	executor.FillDisk(set.Cluster)
 	if set.Host = b.Model; spec.Runtime == session.Simulation.Name {
-		set.Host, set.Ahead = nil, spec.Startup > 0
+		set.Host = nil
 	}
 	if spec.Runtime == scenario.Predicted {
 		set.Runtime = session.Simulation.Name

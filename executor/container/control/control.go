@@ -2,8 +2,7 @@
 // leave each other the facts that must survive a crash of either. The program cannot reach it: see package
 // launch/first, which has the launcher's part in C. It is a leaf, and light, because the emulator is.
 //
-//	wait        a pipe, if the container is started ahead: its launcher waits until the attempt is released
-//	go          the release, with the facts that were unknown when the container was made
+//	facts       facts of the attempt for a gantry that adopts it
 //	claim       the decision whether the program begins: a symbolic link, so that it appears whole and only once
 //	end         the launcher's account: signals that came from outside, and how the program ended
 //	asked       gantry's account: each signal and each removal, written before the act

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"syscall"
 	"testing"
 	"time"
@@ -74,31 +73,17 @@ func TestAClaimIsMadeOnce(t *testing.T) {
 	}
 }
 
-// A container that was started ahead becomes that of an attempt: its launcher gets the copies and the command.
-func TestAReleaseIsReadAsItWasWritten(t *testing.T) {
-	top := t.TempDir()
-	d, of := Dir(filepath.Join(top, "ahead-1")), Dir(filepath.Join(top, "a7"))
+func TestFactsAndPlacesAreReadAsTheyWereWritten(t *testing.T) {
+	d := Dir(t.TempDir())
 	must(t, d.Make(true))
-	for range 2 { // a gantry that continues waits again
-		pipe, err := d.Await()
-		must(t, err)
-		defer pipe.Close()
+	if f, err := d.Facts(); err == nil {
+		t.Errorf("facts that nobody kept: %+v", f)
 	}
-	if _, ok, err := d.Released(); ok || err != nil {
-		t.Errorf("released before: %v (%v)", ok, err)
-	}
-	for _, r := range []Release{{Read: 1, Copied: 2, Moved: 3, Staged: 4}, {Words: []string{"a b", "", "\n"}}} {
-		must(t, d.Release(r))
-		if got, ok, err := d.Released(); !ok || err != nil || !reflect.DeepEqual(got, r) {
-			t.Errorf("%+v, %v (%v), want %+v", got, ok, err, r)
+	for _, want := range []Facts{{1, 2, 3, 4}, {Staged: -5}} {
+		must(t, d.Keep(want))
+		if got, err := d.Facts(); err != nil || got != want {
+			t.Errorf("%+v (%v), want %+v", got, err, want)
 		}
-	}
-	if _, ok := of.Bound(); ok {
-		t.Error("it is bound before")
-	}
-	must(t, d.Bind(of))
-	if to, ok := of.Bound(); !ok || to != d {
-		t.Errorf("bound to %s, want %s", to, d)
 	}
 	for _, id := range []ID{{1, 2}, {3, 4}} {
 		must(t, d.Expect("/in", id))

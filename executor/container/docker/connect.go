@@ -29,7 +29,7 @@ import (
 // Capabilities are the abilities of this runtime.
 var Capabilities = executor.Capabilities{Name: "docker", Does: "containers of the Docker Engine", Programs: true,
 	Learns: true, Adopts: true,
-	Suspends: true, Checkpoints: true, Prepares: true,
+	Suspends: true, Checkpoints: true,
 	Limits:   []unit.Dim{unit.CPU, unit.Memory, unit.Disk},
 	Counters: planner.CountersAll,
 	Needs:    []string{"a Docker Engine of this host", "root, for limits of whole nodes"},

@@ -160,11 +160,6 @@ func (e *Engine) Start(ctx context.Context, id string) error {
 	return e.cli.ContainerStart(ctx, id, types.StartOptions{})
 }
 
-// Rename gives a container another name.
-func (e *Engine) Rename(ctx context.Context, id, name string) error {
-	return e.cli.ContainerRename(ctx, id, name)
-}
-
 // Signal sends a signal to the first process of a container.
 func (e *Engine) Signal(ctx context.Context, id, signal string) error {
 	return e.cli.ContainerKill(ctx, id, signal)

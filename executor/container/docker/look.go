@@ -36,7 +36,6 @@ func (e *Engine) land(ctx context.Context, s *container.Spec, volumes []string) 
 			made = true
 			labels := maps.Clone(s.Labels)
 			delete(labels, container.LabelAttempt)
-			delete(labels, container.LabelTicket)
 			_, err := e.cli.ContainerCreate(ctx, &types.Config{Image: s.Image, Entrypoint: []string{"/"},
 				Labels: labels, NetworkDisabled: true}, &types.HostConfig{NetworkMode: "none"}, nil, nil, name)
 			if err != nil && !errdefs.IsConflict(err) {

@@ -300,7 +300,7 @@ func TestContract(t *testing.T) {
 		t.Skip("the test of executor/container/oci does that")
 	}
 	runtimetest.Run(t, func(t *testing.T) runtimetest.Setup {
-		r := newRig(t, func(c *container.Config) { twoNodes(c); c.Ahead = true })
+		r := newRig(t, twoNodes)
 		n := 0
 		return runtimetest.Setup{Runtime: r.Runtime, Capabilities: capabilities(t), Nodes: 2,
 			Hold:     unit.Vector{unit.CPU: 1000, unit.Memory: 32 << 20},
@@ -327,20 +327,6 @@ func TestContract(t *testing.T) {
 				return f
 			}}
 	})
-}
-
-// A container that waits for a start which is not due any more, as its node is lost, is given up.
-func TestWhatWaitsForNothingIsGivenUp(t *testing.T) {
-	if onOne(t, TestWhatWaitsForNothingIsGivenUp) {
-		return
-	}
-	r := newRig(t, func(c *container.Config) { c.Ahead = true })
-	l := executor.Launch{Attempt: planner.None, Try: 1, Hold: unit.Vector{unit.CPU: 1000, unit.Memory: 64 << 20},
-		Queued: r.Now(), Spec: r.sh("true")}
-	r.must(r.Prepare(r.ctx, []executor.Preparation{{Launch: l}}))
-	waitFor(t, func() bool { return len(r.containers()) == 1 })
-	r.must(r.Prepare(r.ctx, nil))
-	waitFor(t, func() bool { return len(r.containers()) == 0 })
 }
 
 // twoNodes makes nodes n0 and n1, of different groups.

@@ -12,9 +12,7 @@ import (
 // The model is one task, the attempts at it, the engine's containers, the launcher in each, and gantry, which is killed
 // up to three times and resumes. Every step of gantry is one effect; a kill falls between any two steps, which is
 // before the one and after the other. A request to the engine has its effect at any later time, also when gantry is
-// gone, and may be lost with an engine that is restarted. Before it orders an attempt, gantry may have a container
-// started ahead, whose launcher waits until it is released, or until gantry is gone; and it may change its mind. All
-// states that can be reached are visited, with Recover and
+// gone, and may be lost with an engine that is restarted. All states that can be reached are visited, with Recover and
 // Judge deciding as they do in gantry.
 
 const (
@@ -28,7 +26,6 @@ type program uint8
 
 const (
 	idle     program = iota // no process
-	waiting                 // the launcher waits to be released
 	entering                // the launcher has not claimed yet
 	working
 	wrote // the outputs are there
@@ -38,11 +35,6 @@ const (
 type try struct {
 	ordered, over bool            // by the log: it began; it has ended
 	outcome       planner.Outcome // logged
-
-	ahead    bool // its container was started ahead
-	piped    bool // by the gantry that lives
-	bound    bool // to the attempt
-	released bool
 
 	control        bool
 	creating       bool // a request to create is on its way
@@ -69,16 +61,8 @@ const (
 	noteRemoval
 	discard
 	logLost
-	// of what is not ordered yet
-	prepareControl
-	prepareCreate
-	prepareAwait
-	prepareStart
-	prepared
 	// of an attempt
 	order
-	bind
-	release
 	makeControl
 	askCreate
 	awaitCreate
@@ -101,7 +85,6 @@ type world struct {
 	now      int8 // attempt that gantry works on
 	kills    int8
 	restarts int8
-	prepared bool // gantry has prepared the first attempt: once is enough, and keeps the states few
 }
 
 // live is the attempt under way by the log, or -1.
@@ -137,24 +120,17 @@ func (w *world) done() bool {
 // leftover is an attempt that has ended by the log and of which something is left, or -1.
 func (w *world) leftover() int8 {
 	for i := range w.tries {
-		if t := &w.tries[i]; (t.over || t.unbound()) && (t.state != evidence.Absent || t.control) {
+		if t := &w.tries[i]; t.over && (t.state != evidence.Absent || t.control) {
 			return int8(i)
 		}
 	}
 	return -1
 }
 
-// unbound reports whether the container, if there is one, belongs to no attempt: a gantry that resumes cannot know of
-// any that it was meant for.
-func (t *try) unbound() bool { return t.ahead && !t.bound }
-
 func (w *world) found(i int8) evidence.Found {
 	t := &w.tries[i]
-	if t.unbound() {
-		return evidence.Found{Live: t.ordered && !t.over}
-	}
 	return evidence.Found{Live: t.ordered && !t.over, Container: t.state, Control: t.control, Claim: t.claim,
-		Over: t.ended, Waits: t.ahead && !t.released}
+		Over: t.ended}
 }
 
 func (w *world) evidence(i int8) evidence.Evidence {
@@ -162,19 +138,6 @@ func (w *world) evidence(i int8) evidence.Evidence {
 	return evidence.Evidence{Code: t.code, Gone: t.state == evidence.Absent, Claim: t.claim,
 		End: control.End{Over: t.ended}, EngineDown: t.broke,
 		Removed: t.removed}
-}
-
-// choices are steps that gantry may take instead of the next one.
-func (w world) choices() (all []world) {
-	switch {
-	case w.at == order && w.now == 0 && !w.prepared:
-		w.prepared, w.at = true, prepareControl
-	case w.at == prepared:
-		w.tries[w.now].piped, w.at = false, remove
-	default:
-		return nil
-	}
-	return []world{w}
 }
 
 // gantry makes the next step, if it can.
@@ -213,38 +176,11 @@ func (w world) gantry(r rules) (world, bool) {
 		t.state, t.program, w.at = evidence.Absent, idle, logLost
 	case logLost:
 		t.over, t.outcome, w.at = true, planner.Lost, remove
-	case prepareControl:
-		t.ahead, t.piped, t.control, w.at = true, true, true, prepareCreate
-	case prepareCreate:
-		t.creating, w.at = true, prepareAwait
-	case prepareAwait:
-		switch {
-		case t.creating:
-			return w, false
-		case t.state == evidence.Absent: // gantry has failed to prepare it, and begins afresh if it is ordered
-			w.at = remove
-		default:
-			w.at = prepareStart
-		}
-	case prepareStart:
-		t.starting, w.at = true, prepared
-	case prepared: // or gantry changes its mind; see choices
-		if t.starting && t.state == evidence.Created {
-			return w, false
-		}
-		w.at = order
 	case order:
 		if w.now >= attempts {
 			return w, false
 		}
-		w.prepared = true
-		if t.ordered, w.at = true, makeControl; t.ahead {
-			w.at = bind
-		}
-	case bind:
-		t.bound, w.at = true, release
-	case release:
-		t.released, t.piped, w.at = true, false, await
+		t.ordered, w.at = true, makeControl
 	case makeControl:
 		t.control, w.at = true, askCreate
 	case askCreate:
@@ -264,8 +200,6 @@ func (w world) gantry(r rules) (world, bool) {
 		switch {
 		case t.starting && t.state == evidence.Created:
 			return w, false
-		case t.ahead && t.program == idle && t.claim == control.Nobody: // it ended before: gantry seals it
-			t.claim, w.at = control.Gantry, judge
 		// the request was lost: gantry gives it up
 		case t.state == evidence.Created && t.program == idle && t.claim == control.Nobody:
 			w.at = giveUp
@@ -295,12 +229,6 @@ func (w world) gantry(r rules) (world, bool) {
 		t.state, t.program, w.at = evidence.Absent, idle, forget
 	case forget:
 		t.control, t.note, w.at = false, false, look
-		if t.over { // fewer states
-			t.ahead, t.piped, t.bound, t.released = false, false, false, false
-		}
-		if t.unbound() && !t.over { // its place in the model is free again
-			*t = try{ordered: t.ordered, broke: t.broke}
-		}
 	case sweep:
 		for i := range w.tries {
 			if w.tries[i].creating { // gantry asks the engine for a list only when that has done what was asked before
@@ -338,20 +266,10 @@ func (w world) others() (all []world) {
 				// without its control directory it cannot be started
 				if t.starting = false; t.state == evidence.Created && t.control {
 					t.state, t.program = evidence.Running, entering
-					if t.ahead {
-						t.program = waiting
-					}
 				}
 			})
 		}
 		switch t.program {
-		case waiting:
-			switch {
-			case t.released:
-				add(func(t *try) { t.program = entering })
-			case !t.piped: // nobody is there to release it
-				add(func(t *try) { t.state, t.program, t.code = evidence.Exited, idle, 125 })
-			}
 		case entering:
 			add(func(t *try) {
 				if t.claim == control.Nobody {
@@ -514,13 +432,9 @@ func explore(r rules) (states int, wrong string) {
 				if n, ok := w.gantry(r); ok {
 					all = append(all, n)
 				}
-				all = append(all, w.choices()...)
 				if w.kills < kills {
 					n := w
 					n.at, n.now, n.kills = dead, 0, n.kills+1
-					for i := range n.tries {
-						n.tries[i].piped = false
-					}
 					all = append(all, n)
 				}
 			}

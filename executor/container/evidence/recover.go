@@ -24,8 +24,6 @@ type Found struct {
 	Control   bool // its control directory exists
 	Claim     control.Maker
 	Over      bool // the launcher noted the end of the program
-	// Waits: its container was started ahead, and its launcher has not been released.
-	Waits bool
 }
 
 // Action is the action on an attempt.
@@ -67,8 +65,6 @@ func Recover(f Found) Action {
 			return Harvest
 		}
 		return Lose
-	case f.Waits: // for a gantry that has ended
-		return GiveUp
 	}
 	switch f.Container {
 	case Running: // the launcher is about to claim it

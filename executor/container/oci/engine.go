@@ -652,31 +652,11 @@ func (e *Engine) List(ctx context.Context, label, value string) ([]container.Lis
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, container.Listed{ID: entry.Name(), Name: k.name(), Status: s.Status,
+			out = append(out, container.Listed{ID: entry.Name(), Name: k.record.Name, Status: s.Status,
 				Labels: k.record.Labels})
 		}
 	}
 	return out, nil
-}
-
-// name is that of the container: of one that was started ahead the one of the attempt that uses it, if one does.
-func (k *known) name() string {
-	ticket, run := k.record.Labels[container.LabelTicket], filepath.Dir(string(k.control()))
-	if ticket == "" {
-		return k.record.Name
-	}
-	links, _ := os.ReadDir(run)
-	for _, l := range links {
-		attempt, ok := strings.CutPrefix(l.Name(), "a")
-		n, err := strconv.Atoi(attempt)
-		if !ok || err != nil {
-			continue
-		}
-		if to, bound := control.Dir(filepath.Join(run, l.Name())).Bound(); bound && to == k.control() {
-			return fmt.Sprintf(container.AttemptName, k.record.Labels[container.LabelHostName], n)
-		}
-	}
-	return k.record.Name
 }
 
 // Tidy removes the remains of containers that a killed gantry had begun to make or to remove. The caller holds the run.

@@ -163,7 +163,7 @@ func TestContract(t *testing.T) {
 			return e
 		}
 		r, err := container.New(t.Context(), open(), container.Config{Run: name, Dir: dir, Platform: platform,
-			TaskBinary: emulator, Version: "test", Ahead: true,
+			TaskBinary: emulator, Version: "test",
 			Warn:  func(rule, message string) { t.Logf("%s: %s", rule, message) },
 			Image: func(name string) string { return map[string]string{"act": id}[name] }})
 		must(t, err)

@@ -182,26 +182,16 @@ type Staged struct {
 
 // Stage makes the work directory of an attempt and brings every input to its node. Spec is the emulated work, needed if
 // the attempt continues from a checkpoint.
-func (s *Area) Stage(ctx context.Context, l *executor.Launch, spec *emulate.Spec) (Staged, error) {
-	if err := s.Clear(l); err != nil {
-		return Staged{Copied: l.Ahead}, err
-	}
-	return s.Fill(ctx, l, spec)
-}
-
-// Clear makes the empty work directory of an attempt, and the directory of its workflow on its node.
-func (s *Area) Clear(l *executor.Launch) error {
+func (s *Area) Stage(ctx context.Context, l *executor.Launch, spec *emulate.Spec) (did Staged, err error) {
 	if err := CheckNames(l.Spec); err != nil {
-		return err
+		return did, err
 	}
 	if err := s.makeWork(l.Spec, l.Try); err != nil {
-		return err
+		return did, err
 	}
-	return s.mkdirOf(l.Spec.Workflow, s.NodeDir(l.Node, l.Spec.Workflow))
-}
-
-// Fill is Stage where Clear was done before.
-func (s *Area) Fill(ctx context.Context, l *executor.Launch, spec *emulate.Spec) (did Staged, err error) {
+	if err := s.mkdirOf(l.Spec.Workflow, s.NodeDir(l.Node, l.Spec.Workflow)); err != nil {
+		return did, err
+	}
 	err = s.As(l.Spec.Workflow, func() (err error) {
 		did, err = s.fill(ctx, l, spec)
 		return err

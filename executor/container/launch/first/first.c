@@ -105,64 +105,6 @@ static char *whole(const char *name, size_t *size)
 	return NULL;
 }
 
-// released waits until the attempt is released, if the container was started ahead. Its words are what is behind the
-// first line of the release. A signal to end that comes before is not gantry's, which sends none to what has not begun:
-// the program never begins, so that the attempt has another container. It returns 0, or an exit code.
-static int released(char **words, char **end)
-{
-	int fd = openat(control, "wait", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT ? 0 : fail("begin", "wait");
-	sigset_t ends;
-	sigemptyset(&ends);
-	sigaddset(&ends, SIGHUP);
-	sigaddset(&ends, SIGINT);
-	sigaddset(&ends, SIGQUIT);
-	sigaddset(&ends, SIGTERM);
-	int signals = signalfd(-1, &ends, SFD_CLOEXEC); // blocked by now: they wait
-	if (signals < 0)
-		return fail("begin", "signals");
-	for (int ended = 0;;) {
-		char byte; // in this order: the pipe is closed after the release
-		ssize_t n = read(fd, &byte, 1);
-		int why = errno;
-		size_t size;
-		char *text = whole("go", &size);
-		if (text) {
-			close(fd);
-			close(signals);
-			char *line = memchr(text, '\n', size);
-			long long number;
-			if (!line || sscanf(text, "%lld %lld %lld %lld", &number, &number, &number, &number) != 4) {
-				say("gantry-task: begin: the release of this attempt is damaged\n");
-				return REDIRECT;
-			}
-			*words = line + 1;
-			*end = text + size;
-			return 0;
-		}
-		if (errno != ENOENT)
-			return fail("begin", "go");
-		if (ended) { // and there was no release after it came
-			say("gantry-task: begin: ended from outside before it began\n");
-			return REDIRECT;
-		}
-		if (n == 0) { // no writer is left
-			say("gantry-task: begin: nobody wants it any more\n");
-			return REDIRECT;
-		}
-		if (n < 0 && why == EAGAIN) {
-			struct pollfd p[] = {{.fd = fd, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
-			if (poll(p, 2, -1) < 0 && errno != EINTR)
-				return fail("begin", "wait");
-			ended = p[1].revents != 0;
-		} else if (n < 0 && why != EINTR) {
-			errno = why;
-			return fail("begin", "wait");
-		}
-	}
-}
-
 // places compares the directories of this container with those that were expected.
 static int places(void)
 {
@@ -252,7 +194,7 @@ static int become(const struct who *w)
 }
 
 // enter claims the attempt in its control directory and becomes the user. It returns 0, or an exit code.
-static int enter(const char *dir, const char *name, char **words, char **end)
+static int enter(const char *dir, const char *name)
 {
 	struct who w = {0};
 	char claim[60];
@@ -262,9 +204,7 @@ static int enter(const char *dir, const char *name, char **words, char **end)
 	control = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (control < 0)
 		return fail("begin", dir);
-	code = released(words, end);
-	if (!code)
-		code = places();
+	code = places();
 	if (code)
 		return code;
 	account = openat(control, "end", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
@@ -548,20 +488,10 @@ static int launch(int n, char **args, char **env)
 	int signals = signalfd(-1, &heard, SFD_CLOEXEC);
 	if (signals < 0)
 		return fail("begin", "signals");
-	char *words = NULL, *end = NULL;
-	int code = enter(args[0], args[1], &words, &end);
+	int code = enter(args[0], args[1]);
 	if (code)
 		return code;
-	size_t more = 0;
-	for (char *w = words; w < end; w += strlen(w) + 1)
-		more++;
-	char **all = calloc(n + more + 1, sizeof *all);
-	if (!all)
-		return fail("begin", "arguments");
-	memcpy(all, args, n * sizeof *all);
-	for (char *w = words; w < end; w += strlen(w) + 1)
-		all[n++] = w;
-	return begin(all + 3, most, signals, &before, env);
+	return begin(args + 3, most, signals, &before, env);
 }
 
 __attribute__((constructor)) static void first(int argc, char **argv, char **env)
