@@ -34,6 +34,7 @@ func TestFilesOfOtherSystemsAreNamed(t *testing.T) {
 		{"all.dag", "JOB A a.sub\n", "HTCondor", "makeflow"},
 		{"-", "Job A a.sub\nparent A child B\n", "HTCondor", "makeflow"},
 		{"m.dag", "# x\nTASK ID01 a::b:1.0 3.5\nEDGE ID01 ID02\n", "Cloud Workflow Simulator", "makeflow"},
+		{"large.dag", "FILE a.txt 104312\nFILE b.txt 7\n", "Cloud Workflow Simulator", "makeflow"},
 		{"a.sub", "queue 3\n", "HTCondor", "gantry sbatch"},
 		{"run.sh", "echo hi\n", "a script", "gantry sbatch"},
 		{"run", "#!/bin/sh\necho hi\n", "a script", "sbatch"},
