@@ -30,8 +30,8 @@ type SampleWorkflow struct {
 	Tasks        []SampleTask
 }
 
-// SampleWorkflows are small, and of several shapes: containers start alone and beside others that start, run and end,
-// ahead and not, for guesses that are right and wrong. Each takes one to two seconds on two cores.
+// SampleWorkflows are small, and of several shapes: containers start alone and beside others that start, run and
+// end. Each takes one to two seconds on two cores.
 func SampleWorkflows(quick bool) []SampleWorkflow {
 	one := func(kind string, seconds, cpu float64, bytes int64, after ...int) SampleTask {
 		t := SampleTask{kind, seconds, cpu, bytes, after, 0}
@@ -108,13 +108,12 @@ type SampleRun struct {
 }
 
 const (
-	corrections = 4                    // times that the model is corrected: each changes which tasks overlap
-	notAhead    = 5 * time.Millisecond // a container that waits for its task starts it in less
-	mostFactor  = 3                    // by how much a correction changes a phase
-	leastModels = 4                    // that say how steady a host is
-	leastEnded  = 8                    // attempts that say anything of programs
-	lasting     = 24 * time.Hour       // for how long a host is taken to start containers as fast as before
-	mostSteady  = 1.5                  // by how much starts may differ from those before on a host that has not changed
+	corrections = 4              // times that the model is corrected: each changes which tasks overlap
+	mostFactor  = 3              // by how much a correction changes a phase
+	leastModels = 4              // that say how steady a host is
+	leastEnded  = 8              // attempts that say anything of programs
+	lasting     = 24 * time.Hour // for how long a host is taken to start containers as fast as before
+	mostSteady  = 1.5            // by how much starts may differ from those before on a host that has not changed
 )
 
 // Correct has the phases of a model last as long as in real runs: single measurements miss the other work of a run.
@@ -158,7 +157,7 @@ func Correct(m *hostmodel.Model, before []*hostmodel.Model, runs []SampleRun) er
 					lasted.add(a, b)
 				}
 				a, b := real.Started-real.Staged, sim.Started-sim.Staged
-				if a < notAhead || b < notAhead || !plausible(a, b) {
+				if !plausible(a, b) {
 					continue
 				}
 				staging = append(staging, float64((real.Staged-real.Queued)-(sim.Staged-sim.Queued)))
@@ -324,7 +323,7 @@ func plausible(took, said time.Duration) bool {
 func starting(all map[string]Course, task string) (together, busy int) {
 	x := all[task]
 	for _, o := range all {
-		if o.Staged < x.Started && o.Started > x.Staged && o.Started-o.Staged >= notAhead || o == x {
+		if o.Staged < x.Started && o.Started > x.Staged {
 			together++
 		}
 		if o.Started <= x.Staged && o.Ended > x.Staged {

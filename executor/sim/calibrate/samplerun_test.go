@@ -11,7 +11,7 @@ import (
 	"gantry/executor/sim/hostmodel"
 )
 
-// sampled is a run of four tasks one after the other and three at once, whose starts take so long alone, and beside
+// sampled is a run of five tasks one after the other and three at once, whose starts take so long alone, and beside
 // others; its simulation says what the model says. A program takes a millisecond longer than it should.
 func sampled(name string, alone, beside time.Duration) calibrate.SampleRun {
 	const ms = time.Millisecond
@@ -23,14 +23,13 @@ func sampled(name string, alone, beside time.Duration) calibrate.SampleRun {
 			c.Over = c.Ended + 35*ms
 			out[name] = c
 		}
-		for i := range 7 {
-			if i < 4 {
+		for i := range 8 {
+			if i < 5 {
 				add(fmt.Sprint("alone", i), time.Duration(i)*5*time.Second, alone)
 			} else {
 				add(fmt.Sprint("beside", i), 30*time.Second, beside)
 			}
 		}
-		add("ahead", 40*time.Second, 0)
 		return out
 	}
 	return calibrate.SampleRun{Name: name, Courses: courses(alone, beside, 12*ms, 101*ms),
