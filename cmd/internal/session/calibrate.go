@@ -263,7 +263,7 @@ func settle(ctx context.Context) {
 
 // sampleRun reads a sample run from its log.
 func sampleRun(ctx context.Context, log *sqlite.DB, name string) (*calibrate.SampleRun, error) {
-	info, err := log.Info(ctx, name)
+	again, err := readRerun(ctx, log, name)
 	if err != nil {
 		return nil, err
 	}
@@ -281,11 +281,7 @@ func sampleRun(ctx context.Context, log *sqlite.DB, name string) (*calibrate.Sam
 		r.Courses[k.Task] = at
 	}
 	r.Simulate = func(m *hostmodel.Model) (map[string]calibrate.Course, error) {
-		p, err := planningOf(ctx, log, &info, "")
-		if err != nil {
-			return nil, err
-		}
-		w, err := p.repeat(ctx, log, &info)
+		p, w, err := again.plan(ctx, "")
 		if err != nil {
 			return nil, err
 		}

@@ -22,9 +22,7 @@ import (
 type rehearsal struct {
 	log  *sqlite.DB
 	left time.Duration
-	only []string  // policies to simulate; nil: chosen for the run
-	run  *recorded // that was simulated last
-	of   string    // its name
+	only []string // policies to simulate; nil: chosen for the run
 }
 
 // NewRehearsal makes one for runs of a log. With policies these are simulated, else such as fit the run.
@@ -45,11 +43,11 @@ const OtherLater = "Other policies are simulated by gantry report --html once th
 
 // Others implements Options.Others of package page.
 func (r *rehearsal) Others(ctx context.Context, run string) (*page.Others, error) {
-	info, err := r.log.Info(ctx, run)
+	_, name, err := r.log.Find(ctx, run)
 	if err != nil {
 		return nil, err
 	}
-	over, err := r.log.Overview(ctx, info.Name)
+	over, err := r.log.Overview(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -58,25 +56,13 @@ func (r *rehearsal) Others(ctx context.Context, run string) (*page.Others, error
 	case over.Tasks == 0:
 	case r.log.OfOne():
 		x.Note = "This page is of one submission. The policy planned it together with all others: gantry report " +
-			info.Name + " --html FILE simulates the whole run with other policies."
+			name + " --html FILE simulates the whole run with other policies."
 	case over.State == sqlite.Running:
 		x.Note = OtherLater
 	default:
-		r.others(ctx, &info, x)
+		r.others(ctx, name, x)
 	}
 	return x, nil
-}
-
-// again prepares a simulation of a run of the log with a policy.
-func (r *rehearsal) again(ctx context.Context, info *sqlite.RunInfo, policy string) (p *Planning, w work, err error) {
-	rec, err := r.recorded(ctx, info)
-	if err == nil {
-		p, err = planningOf(ctx, r.log, info, policy)
-	}
-	if err == nil {
-		w, err = p.repeatOf(ctx, r.log, info, rec)
-	}
-	return p, w, err
 }
 
 // candidates are policies to compare a run with, those that fit it best first.
@@ -107,21 +93,20 @@ type workflowFacts struct {
 }
 
 // others simulates the run with its own policy and with three others, as long as there is time.
-func (r *rehearsal) others(ctx context.Context, info *sqlite.RunInfo, x *page.Others) {
+func (r *rehearsal) others(ctx context.Context, of string, x *page.Others) {
 	names := r.only
 	if names != nil && len(names) == 0 {
 		return
 	}
-	defer func() { r.run = nil }() // it is large
 	began := time.Now()
-	rec, err := r.recorded(ctx, info)
+	run, err := readRerun(ctx, r.log, of)
 	r.left -= time.Since(began)
 	if err != nil {
 		x.Note = "Other policies cannot be simulated: " + err.Error() + "."
 		return
 	}
 	if names == nil {
-		names = candidates(rec.flows, info.Policy)
+		names = candidates(run.flows, run.info.Policy)
 	}
 	got := 0
 	for i, name := range append([]string{""}, names...) {
@@ -135,7 +120,7 @@ func (r *rehearsal) others(ctx context.Context, info *sqlite.RunInfo, x *page.Ot
 		}
 		began = time.Now()
 		limited, cancel := context.WithTimeout(ctx, r.left)
-		o, err := r.other(limited, info, name)
+		o, err := run.other(limited, name)
 		cancel()
 		r.left -= time.Since(began)
 		switch {
@@ -157,18 +142,6 @@ func (r *rehearsal) others(ctx context.Context, info *sqlite.RunInfo, x *page.Ot
 	}
 }
 
-// recorded reads a run once for all of its simulations.
-func (r *rehearsal) recorded(ctx context.Context, info *sqlite.RunInfo) (*recorded, error) {
-	if r.run == nil || r.of != info.Name {
-		var err error
-		if r.run, err = record(ctx, r.log, info); err != nil {
-			return nil, err
-		}
-		r.of = info.Name
-	}
-	return r.run, nil
-}
-
 func factsOf(a *executor.Admission) workflowFacts {
 	f := workflowFacts{tenant: a.Submission.Tenant, due: a.Arrived.Workflow.Due != unit.Never}
 	for i := range a.Arrived.Tasks {
@@ -177,9 +150,9 @@ func factsOf(a *executor.Admission) workflowFacts {
 	return f
 }
 
-// other simulates a run of the log with a policy; "" is its own.
-func (r *rehearsal) other(ctx context.Context, info *sqlite.RunInfo, name string) (*page.Other, error) {
-	p, w, err := r.again(ctx, info, name)
+// other simulates the run under a policy; "" is its own.
+func (r *rerun) other(ctx context.Context, name string) (*page.Other, error) {
+	p, w, err := r.plan(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +160,7 @@ func (r *rehearsal) other(ctx context.Context, info *sqlite.RunInfo, name string
 	if err != nil {
 		return nil, err
 	}
-	o := &page.Other{Policy: cmp.Or(name, info.Policy), Own: name == "", Makespan: c.Makespan()}
+	o := &page.Other{Policy: cmp.Or(name, r.info.Policy), Own: name == "", Makespan: c.Makespan()}
 	if row, err := policy.Named(strings.Split(o.Policy, ":")[0]); err == nil {
 		o.Title = row.Title
 	}

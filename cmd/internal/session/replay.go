@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"gantry/cmd/internal/exit"
@@ -27,17 +28,19 @@ type measuredKey struct {
 // Unless the policy was named for this, a program is not asked again: its decisions are repeated.
 func (s *Session) Replay(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo, same, named bool) error {
 	s.ideal, s.Platform = true, &info.Platform
-	var err error
 	if !named {
-		err = s.repeatProgram(ctx, log, info)
-	}
-	if err != nil {
-		return err
+		if err := s.repeatProgram(ctx, log, info.Name); err != nil {
+			return err
+		}
 	}
 	if s.decided != nil {
 		s.View.Note("the policy is a program: its decisions are repeated (--policy asks it again)")
 	}
-	if s.work, err = s.repeat(ctx, log, info); err != nil {
+	r, err := readRerun(ctx, log, info.Name)
+	if err == nil {
+		s.work, err = r.repeat(ctx, &s.Planning)
+	}
+	if err != nil {
 		return err
 	}
 	if same {
@@ -49,12 +52,12 @@ func (s *Session) Replay(ctx context.Context, log *sqlite.DB, info *sqlite.RunIn
 }
 
 // repeatProgram has a simulation repeat the decisions of a run, if its policy is a program.
-func (p *Planning) repeatProgram(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo) error {
+func (p *Planning) repeatProgram(ctx context.Context, log *sqlite.DB, run string) error {
 	if !own.Is(p.Set.Policy) {
 		return nil
 	}
 	p.decided = &own.Recorded{}
-	return log.Events(ctx, info.Name, func(e planner.Event, _ *executor.Admission) error {
+	return log.Events(ctx, run, func(e planner.Event, _ *executor.Admission) error {
 		p.decided.Take(e)
 		return nil
 	})
@@ -66,31 +69,69 @@ func turns(ctx context.Context, log *sqlite.DB, run string) (at []planner.Time, 
 		WHERE r.name = ? AND e.kind IN (?, ?) ORDER BY e.seq`, run, planner.KindWorkflowArrived, planner.KindWoke)
 }
 
-// planningOf plans a run of the log, with that policy, or its own if none is named. It replays the measurements of the
-// run.
-func planningOf(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo, policy string) (*Planning, error) {
-	set, err := settingsOf(info)
-	if err != nil {
-		return nil, err
-	}
-	set.Runtime = Simulation.Name
-	p := &Planning{Set: set, DB: log, ideal: true, View: term.New(true), Platform: &info.Platform}
-	if policy == "" {
-		return p, p.repeatProgram(ctx, log, info)
-	}
-	set.Policy, set.RejectLate = policy, false
-	return p, nil
+// rerun is a run of the log that is simulated again, once or several times, with its own measurements.
+type rerun struct {
+	log      *sqlite.DB
+	info     sqlite.RunInfo
+	subs     []executor.Submission
+	flows    []workflowFacts // of subs
+	attempts map[measuredKey]measuredAttempt
 }
 
-// informed makes an engine that knows as much as that of a run of the log knew when the run began.
-func (p *Planning) informed(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo) (*executor.Engine, error) {
-	e, err := p.Assemble(ctx)
+// readRerun reads the data that all simulations of a run need.
+func readRerun(ctx context.Context, log *sqlite.DB, run string) (*rerun, error) {
+	info, err := log.Info(ctx, run)
 	if err != nil {
 		return nil, err
 	}
-	past, err := earlierThan(ctx, log, info.Name)
-	if err != nil {
+	r := &rerun{log: log, info: info}
+	err = log.Admissions(ctx, info.Name, func(a *executor.Admission) error {
+		sub := a.Submission
+		sub.At = a.Arrived.Workflow.Arrived
+		r.subs, r.flows = append(r.subs, sub), append(r.flows, factsOf(a))
+		return nil
+	})
+	if err == nil {
+		r.attempts, err = measuredAttempts(ctx, log, info.Name)
+	}
+	switch {
+	case err != nil:
 		return nil, exit.With(exit.Host, err)
+	case len(r.subs) == 0:
+		return nil, exit.Inputf("run %s has no workflows: there is nothing to replay", info.Name)
+	case len(r.attempts) == 0:
+		return nil, exit.Inputf("run %s has no attempt that was measured from start to end: there is nothing to replay",
+			info.Name)
+	}
+	return r, nil
+}
+
+// plan prepares a simulation of the run under a policy, or under its own if none is named.
+func (r *rerun) plan(ctx context.Context, policy string) (p *Planning, w work, err error) {
+	set, err := settingsOf(&r.info)
+	if err != nil {
+		return nil, w, err
+	}
+	set.Runtime = Simulation.Name
+	p = &Planning{Set: set, DB: r.log, ideal: true, View: term.New(true), Platform: &r.info.Platform}
+	if policy != "" {
+		set.Policy, set.RejectLate = policy, false
+	} else if err := p.repeatProgram(ctx, r.log, r.info.Name); err != nil {
+		return nil, w, err
+	}
+	w, err = r.repeat(ctx, p)
+	return p, w, err
+}
+
+// repeat has p simulate the run: by an engine that knows as much as that of the run knew when it began, and by the
+// measurements.
+func (r *rerun) repeat(ctx context.Context, p *Planning) (w work, err error) {
+	if w.Engine, err = p.Assemble(ctx); err != nil {
+		return w, err
+	}
+	past, err := earlierThan(ctx, r.log, r.info.Name)
+	if err != nil {
+		return w, exit.With(exit.Host, err)
 	}
 	if p.Set.Measured != "" {
 		past.Runtime = UsualRuntime.Name // a simulation learns from containers
@@ -98,54 +139,7 @@ func (p *Planning) informed(ctx context.Context, log *sqlite.DB, info *sqlite.Ru
 	with := p.estimates
 	with.recaller = nil
 	p.online = nil // it knows its measurements in the run
-	return e, with.know(ctx, past, Capabilities(info.Runtime).Virtual)
-}
-
-// recorded has the submissions of a run of the log, and the measurements in it.
-type recorded struct {
-	subs     []executor.Submission
-	flows    []workflowFacts // of subs
-	attempts map[measuredKey]measuredAttempt
-}
-
-// record reads the data that all simulations of a run of the log need.
-func record(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo) (*recorded, error) {
-	r := &recorded{}
-	err := log.Admissions(ctx, info.Name, func(a *executor.Admission) error {
-		sub := a.Submission
-		sub.At = a.Arrived.Workflow.Arrived
-		r.subs, r.flows = append(r.subs, sub), append(r.flows, factsOf(a))
-		return nil
-	})
-	if err != nil {
-		return nil, exit.With(exit.Host, err)
-	}
-	if len(r.subs) == 0 {
-		return nil, exit.Inputf("run %s has no workflows: there is nothing to replay", info.Name)
-	}
-	if r.attempts, err = measuredAttempts(ctx, log, info.Name); err != nil {
-		return nil, exit.With(exit.Host, err)
-	}
-	return r, nil
-}
-
-// repeat prepares a simulation of a run of the log with its measurements.
-func (p *Planning) repeat(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo) (w work, err error) {
-	r, err := record(ctx, log, info)
-	if err != nil {
-		return w, err
-	}
-	return p.repeatOf(ctx, log, info, r)
-}
-
-// repeatOf is repeat of recorded data.
-func (p *Planning) repeatOf(ctx context.Context, log *sqlite.DB, info *sqlite.RunInfo, r *recorded) (w work,
-	err error) {
-	if len(r.attempts) == 0 {
-		return w, exit.Inputf("run %s has no attempt that was measured from start to end: there is "+
-			"nothing to replay", info.Name)
-	}
-	if w.Engine, err = p.informed(ctx, log, info); err != nil {
+	if err := with.know(ctx, past, Capabilities(r.info.Runtime).Virtual); err != nil {
 		return w, err
 	}
 	p.measured = func(l *executor.Launch) (sim.Measured, bool) {
@@ -251,10 +245,6 @@ func CausesOf(ctx context.Context, log *sqlite.DB, runName, simName string) (cau
 	if err != nil {
 		return nil, "", err
 	}
-	info, err := log.Info(ctx, simulated.Run)
-	if err != nil {
-		return nil, "", err
-	}
 	switch {
 	case Capabilities(run.Runtime).Virtual || !Capabilities(simulated.Runtime).Virtual:
 		return nil, "", nil // there is nothing to split
@@ -274,9 +264,13 @@ func CausesOf(ctx context.Context, log *sqlite.DB, runName, simName string) (cau
 	if d.Sim, err = happened(ctx, log, simulated.Run); err != nil {
 		return nil, "", err
 	}
-	r := &rehearsal{log: log}
+	again := sync.OnceValues(func() (*rerun, error) { return readRerun(ctx, log, simulated.Run) })
 	d.Simulate = func(phases func(forecast.Key, float64) (forecast.Phases, bool)) (time.Duration, error) {
-		return r.substituted(ctx, &info, phases)
+		r, err := again()
+		if err != nil {
+			return 0, err
+		}
+		return r.substituted(ctx, phases)
 	}
 	if causes, err = forecast.Split(d); err != nil {
 		return nil, "the simulation cannot be repeated: " + err.Error(), nil
@@ -299,10 +293,10 @@ func happened(ctx context.Context, log *sqlite.DB, run string) (map[forecast.Key
 	return out, err
 }
 
-// substituted simulates a run of the log with other phases, and returns its makespan.
-func (r *rehearsal) substituted(ctx context.Context, info *sqlite.RunInfo,
+// substituted simulates the run with other phases, and returns its makespan.
+func (r *rerun) substituted(ctx context.Context,
 	phases func(forecast.Key, float64) (forecast.Phases, bool)) (time.Duration, error) {
-	p, w, err := r.again(ctx, info, "")
+	p, w, err := r.plan(ctx, "")
 	if err != nil {
 		return 0, err
 	}
@@ -348,7 +342,7 @@ func (p *Planning) undisturbed(ctx context.Context, db *sqlite.DB) func(all []pr
 			slower, err := p.disturbed(ctx, db, all[0].Run)
 			for i := range all[:n] {
 				// One that cannot be simulated any more stays as it was measured.
-				if f := slower[taskName{all[i].Workflow, all[i].Task}]; err == nil && f > 1 {
+				if f := slower[forecast.Key{Workflow: all[i].Workflow, Task: all[i].Task}]; err == nil && f > 1 {
 					all[i].Ran = time.Duration(float64(all[i].Ran) / min(f, mostDisturbed))
 				}
 			}
@@ -357,11 +351,9 @@ func (p *Planning) undisturbed(ctx context.Context, db *sqlite.DB) func(all []pr
 	}
 }
 
-type taskName struct{ workflow, task string }
-
 // disturbed simulates a run of the log on this host, its programs as they were measured, and returns how many times as
 // long as that they take there.
-func (p *Planning) disturbed(ctx context.Context, db *sqlite.DB, run string) (map[taskName]float64, error) {
+func (p *Planning) disturbed(ctx context.Context, db *sqlite.DB, run string) (map[forecast.Key]float64, error) {
 	over, err := db.Overview(ctx, run)
 	if err != nil {
 		return nil, err
@@ -370,30 +362,26 @@ func (p *Planning) disturbed(ctx context.Context, db *sqlite.DB, run string) (ma
 		over.Tasks > undisturbedTasks {
 		return nil, fmt.Errorf("run %s is not simulated", run)
 	}
-	info, err := db.Info(ctx, run)
+	again, err := readRerun(ctx, db, run)
 	if err != nil {
 		return nil, err
 	}
-	r, err := planningOf(ctx, db, &info, "")
-	if err != nil {
-		return nil, err
-	}
-	w, err := r.repeat(ctx, db, &info)
+	r, w, err := again.plan(ctx, "")
 	if err != nil {
 		return nil, err
 	}
 	r.ideal, r.Set.Host = false, p.Set.Host
-	again := Prediction{Planning: r}
-	if again.programs, err = programsOf(ctx, db, r.Set, run, nil); err != nil {
+	here := Prediction{Planning: r}
+	if here.programs, err = programsOf(ctx, db, r.Set, run, nil); err != nil {
 		return nil, err
 	}
-	alone := map[taskName]time.Duration{}
-	cfg := again.simulated(0)
+	alone := map[forecast.Key]time.Duration{}
+	cfg := here.simulated(0)
 	measured := cfg.Measured
 	cfg.Measured = func(l *executor.Launch) (sim.Measured, bool) {
 		m, ok := measured(l)
 		if ok {
-			alone[taskName{l.Spec.Workflow.Name, l.Spec.Name}] = m.Run
+			alone[forecast.Key{Workflow: l.Spec.Workflow.Name, Task: l.Spec.Name}] = m.Run
 		}
 		return m, ok
 	}
@@ -401,10 +389,10 @@ func (p *Planning) disturbed(ctx context.Context, db *sqlite.DB, run string) (ma
 	if err != nil {
 		return nil, err
 	}
-	out := map[taskName]float64{}
+	out := map[forecast.Key]float64{}
 	for i := range course.Attempts {
 		a := &course.Attempts[i]
-		name := taskName{a.Task.Workflow.Name, a.Task.Name}
+		name := forecast.Key{Workflow: a.Task.Workflow.Name, Task: a.Task.Name}
 		if d := alone[name]; d > 0 && a.Outcome == planner.OK {
 			out[name] = float64(a.Ended.Sub(a.Started)) / float64(d)
 		}
