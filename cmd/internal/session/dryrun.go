@@ -209,7 +209,7 @@ func (i *images) look(ctx context.Context, p *Planning, programs map[string]bool
 	for k, name := range names {
 		wanted[k].Ref = name
 	}
-	f := i.fetching(p.Set.Pull, p.View.Arriving("image", "pulling"))
+	f := i.fetching(p.Set.Pull, p.View)
 	f.Look = true
 	found, err := row.Images(ctx, f, wanted)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"gantry/cmd/gantry/early"
 	"gantry/cmd/internal/exit"
@@ -25,16 +26,17 @@ import (
 	"gantry/executor/container/stage"
 	"gantry/executor/lock"
 	"gantry/sqlite"
+	"gantry/trace/shown"
 )
 
 // images has the images that names stand for, and the store that they lie in.
 type images struct {
 	mu     sync.RWMutex
-	ids    map[string]string        // by name
-	found  []sqlite.Image           // unless the log has them
-	coming map[string]chan struct{} // by name, those that somebody fetches; closed when that is over
-	store  *image.Store             // nil: the runtime needs none, or it is not open yet
-	slurm  *onSlurm                 // nil: the nodes are this host's
+	ids    map[string]string // by name
+	found  []sqlite.Image    // unless the log has them
+	coming sync.Map          // by name, those that somebody fetches: chan struct{}, with a place for one
+	store  *image.Store      // nil: the runtime needs none, or it is not open yet
+	slurm  *onSlurm          // nil: the nodes are this host's
 }
 
 // id is the ID of the image of that name; "" if it is not known.
@@ -42,35 +44,6 @@ func (i *images) id(name string) string {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	return i.ids[name]
-}
-
-// claim waits until nobody fetches the image of that name. The caller may do so until it calls release.
-func (i *images) claim(ctx context.Context, name string) (release func(), err error) {
-	for {
-		i.mu.Lock()
-		other := i.coming[name]
-		if other == nil {
-			break
-		}
-		i.mu.Unlock()
-		select {
-		case <-other:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	defer i.mu.Unlock()
-	if i.coming == nil {
-		i.coming = map[string]chan struct{}{}
-	}
-	over := make(chan struct{})
-	i.coming[name] = over
-	return func() {
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		delete(i.coming, name)
-		close(over)
-	}, nil
 }
 
 // openStore opens the store of images of this host, once.
@@ -102,21 +75,33 @@ func (i *images) keep(log *sqlite.Run, dir string) error {
 // submission fetches, and for no others.
 func (s *Session) FetchWanted(ctx context.Context, wanted map[string]bool) error {
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		release, err := s.claim(ctx, name)
-		if err != nil {
-			return err
-		}
-		if s.id(name) == "" { // else the other one has fetched it
-			if err = s.fetch(ctx, &s.Planning, s.Log, map[string]bool{name: true}); err == nil {
-				err = s.keep(s.Log, s.Dir)
-			}
-		}
-		release()
-		if err != nil {
+		if err := s.fetchAlone(ctx, name); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// fetchAlone makes an image present, once nobody else fetches it.
+func (s *Session) fetchAlone(ctx context.Context, name string) error {
+	place, _ := s.coming.LoadOrStore(name, make(chan struct{}, 1))
+	turn := place.(chan struct{})
+	select {
+	case turn <- struct{}{}:
+		defer func() {
+			s.coming.Delete(name)
+			<-turn
+		}()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if s.id(name) != "" { // the other one has fetched it
+		return nil
+	}
+	if err := s.fetch(ctx, &s.Planning, s.Log, map[string]bool{name: true}); err != nil {
+		return err
+	}
+	return s.keep(s.Log, s.Dir)
 }
 
 // fetch makes wanted images present before any task of the run is started, and keeps the images that their names
@@ -149,9 +134,8 @@ func (i *images) fetch(ctx context.Context, p *Planning, log *sqlite.Run, names 
 			wanted[w].ID, wanted[w].Digest = before[k].ID, before[k].Digest
 		}
 	}
-	show := p.View.Arriving("image", "pulling")
-	found, err := row.Images(ctx, i.fetching(p.Set.Pull, show), wanted)
-	show.Close()
+	found, err := row.Images(ctx, i.fetching(p.Set.Pull, p.View), wanted)
+	p.View.End()
 	if err != nil {
 		return notFetched(err)
 	}
@@ -207,10 +191,13 @@ type fetching struct {
 }
 
 // fetching fetches images as pull says, and shows that.
-func (i *images) fetching(pull string, show *term.Arrival) *fetching {
+func (i *images) fetching(pull string, view *term.Progress) *fetching {
 	return &fetching{images: i, Options: fetch.Options{Pull: fetch.Pull(pull), Open: stage.Caller().Rights().Open,
-		Begin:    func(ref, doing string) { show.Begin(doing + " image " + ref) },
-		Progress: show.Update, End: show.End}}
+		Begin:    func(ref, doing string) { view.Note("%s image %s", doing, ref) },
+		Progress: view.Arriving("image", "pulling"), End: func(x fetch.Image) {
+			view.Note("%s image %s (%s, %s)", x.Source, term.ImageName(x.Ref, x.Digest), shown.Size(x.Bytes),
+				x.Took.Round(100*time.Millisecond))
+		}}}
 }
 
 // fetchDocker makes images present in the Docker Engine.
@@ -277,7 +264,7 @@ func fetchStored(ctx context.Context, f *fetching, wanted []fetch.Wanted) ([]fet
 func (get fetcher) Fetch(ctx context.Context, pull string, wanted []fetch.Wanted) ([]fetch.Image, *image.Store,
 	error) {
 	var i images
-	found, err := get(ctx, i.fetching(pull, term.New(true).Arriving("image", "pulling")), wanted)
+	found, err := get(ctx, i.fetching(pull, term.New(true)), wanted)
 	if err != nil && i.store != nil {
 		i.store.Close()
 	}

@@ -275,9 +275,9 @@ const spareOfUsers = 1 << 30
 // not fit on the disk.
 func (p *Planning) FetchSources(ctx context.Context, dir string, subs []executor.Submission) error {
 	adm, owner := p.Admitter(), stage.Caller()
-	show := p.View.Arriving("input file", "fetching")
 	get := &stage.Fetcher{Dir: filepath.Join(dir, stage.FetchedDir), Own: owner.Takes, Wait: stage.Sleep,
-		Begin: func(url string) { show.Begin("fetching " + url) }, Progress: show.Update}
+		Begin:    func(url string) { p.View.Note("fetching %s", url) },
+		Progress: p.View.Arriving("input file", "fetching")}
 	if len(subs) == 1 && subs[0].By != nil { // a file that is fetched again is that of the same user
 		get.Dir, get.Spare = filepath.Join(get.Dir, strconv.Itoa(subs[0].By.UID)), spareOfUsers
 	}
@@ -293,14 +293,14 @@ func (p *Planning) FetchSources(ctx context.Context, dir string, subs []executor
 			files = slices.DeleteFunc(files, func(f executor.Outside) bool { return !Remote(sub.Sources[f.File]) })
 			search := stage.Search{User: RightsOf(sub, owner), Fetch: get.Fetch}
 			found, missing, err := search.Locate(ctx, sub, files)
-			show.Close()
+			p.View.End()
 			switch {
 			case ctx.Err() != nil:
 				return exit.Stoppedf("stopped; nothing was started")
 			case err != nil:
 				return exit.Hostf("fetch the inputs of workflow %s: %w; nothing was started", sub.Name, err)
 			case len(missing) > 0:
-				return exit.Inputf("%s", NotFound(sub.Name, missing))
+				return exit.Inputf("%s", notFound(sub.Name, missing))
 			}
 			for _, f := range files {
 				sub.Sources[f.File] = found[f.File]

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"gantry/executor"
-	"gantry/executor/container/fetch"
 	"gantry/planner"
 	"gantry/planner/unit"
 	"gantry/trace/shown"
@@ -421,40 +420,20 @@ func (p *Progress) End() {
 	}
 }
 
-// Arrival shows how images and files arrive.
-type Arrival struct {
-	*Progress
-	noun, doing string
-	mu          sync.Mutex
-	parts       map[string][2]int64 // bytes done and known of, by image
-}
-
-// Arriving shows how things of a kind arrive, such as images.
-func (p *Progress) Arriving(noun, doing string) *Arrival {
-	return &Arrival{Progress: p, noun: noun, doing: doing, parts: map[string][2]int64{}}
-}
-
-// Begin notes that something is fetched.
-func (p *Arrival) Begin(text string) { p.Note("%s", text) }
-
-// Update takes in how many bytes of a thing are here.
-func (p *Arrival) Update(ref string, done, total int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.parts[ref] = [2]int64{done, total}
-	done, total = 0, 0
-	for _, part := range p.parts {
-		done, total = done+part[0], total+part[1]
+// Arriving shows how things of a kind arrive, such as images. The returned function, for any goroutine, takes in how
+// many bytes of one are here, and how many there are.
+func (p *Progress) Arriving(noun, doing string) func(ref string, done, total int64) {
+	var mu sync.Mutex
+	parts := map[string][2]int64{}
+	return func(ref string, done, total int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		parts[ref] = [2]int64{done, total}
+		done, total = 0, 0
+		for _, part := range parts {
+			done, total = done+part[0], total+part[1]
+		}
+		p.Meter(fmt.Sprintf("%s %s: %s of %s", doing, Plural(len(parts), noun), shown.Size(done), shown.Size(total)),
+			done, total)
 	}
-	p.Meter(fmt.Sprintf("%s %s: %s of %s", p.doing, Plural(len(p.parts), p.noun), shown.Size(done),
-		shown.Size(total)), done, total)
 }
-
-// End notes that an image is here.
-func (p *Arrival) End(i fetch.Image) {
-	p.Note("%s image %s (%s, %s)", i.Source, ImageName(i.Ref, i.Digest), shown.Size(i.Bytes),
-		i.Took.Round(100*time.Millisecond))
-}
-
-// Close clears the line of the terminal.
-func (p *Arrival) Close() { p.Progress.End() }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"gantry/executor"
-	"gantry/executor/container/fetch"
 	"gantry/executor/enginetest"
 	"gantry/planner"
 	"gantry/planner/unit"
@@ -117,17 +116,15 @@ func TestWarningsArePrintedOnce(t *testing.T) {
 		}
 		p.Note("a %s", "note\x1b")
 		p.Say("said")
-		a := p.Arriving("image", "pulling")
-		a.Begin("pulling image x")
-		a.Update("x", 1e6, 2e6)
-		a.due = time.Now().Add(-time.Second)
-		a.Update("y", 1e6, 2e6)
-		a.End(fetch.Image{Ref: "x", Source: "pulled", Bytes: 2e6, Took: time.Second})
-		a.Close()
+		arrived := p.Arriving("image", "pulling")
+		arrived("x", 1e6, 2e6)
+		p.due = time.Now().Add(-time.Second)
+		arrived("y", 1e6, 2e6)
+		p.End()
 		want := "warning: no 0\nwarning: odd\n  and more\nwarning: no 1\nwarning: no 2\nwarning: no 3\n" +
 			"warning: no 4\nwarning: no 5\nwarning: no 6\nwarning: no 7\n" +
 			"warning: there are more: gantry check and gantry show list them\n" +
-			"a note^[\nsaid\npulling image x\npulling 2 images: 2 MB of 4 MB\npulled image x (2 MB, 1s)\n"
+			"a note^[\nsaid\npulling 2 images: 2 MB of 4 MB\n"
 		if quiet {
 			want = "said\n"
 		}
