@@ -2,7 +2,6 @@ package executor
 
 import (
 	"fmt"
-	"path"
 	"strconv"
 
 	"gantry/planner"
@@ -14,15 +13,13 @@ import (
 // CheckGPUs reads a rule of GPUs: N, for all tasks whose workflow says nothing of GPUs, or PATTERN=N for those whose
 // name or type matches.
 func CheckGPUs(rule string) error {
-	pattern, count := ruleOf(rule)
-	if n, err := parseGPUs(count); err != nil || n > planner.MostGPUs*unit.WholeGPU {
-		return fmt.Errorf("%q: write N or PATTERN=N, with a whole number up to %d, or a part of one such as 0.5",
-			rule, planner.MostGPUs)
-	}
-	if _, err := path.Match(pattern, ""); err != nil {
-		return fmt.Errorf("%q: %w of names: [a-z], ? and * are known", rule, err)
-	}
-	return nil
+	return checkRule(rule, func(count string) error {
+		if n, err := parseGPUs(count); err != nil || n > planner.MostGPUs*unit.WholeGPU {
+			return fmt.Errorf("%q: write N or PATTERN=N, with a whole number up to %d, or a part of one such as 0.5",
+				rule, planner.MostGPUs)
+		}
+		return nil
+	})
 }
 
 func parseGPUs(count string) (int64, error) {
@@ -39,12 +36,7 @@ func GPUs(rules []string, t *trace.Task) int64 {
 	if t.GPUs > 0 {
 		return int64(t.GPUs)
 	}
-	gpus := int64(0)
-	for _, rule := range rules {
-		if pattern, count := ruleOf(rule); matches(pattern, t) {
-			gpus, _ = parseGPUs(count) // CheckGPUs has read it
-		}
-	}
+	gpus, _ := parseGPUs(ruled(rules, t, "0")) // CheckGPUs has read it
 	return gpus
 }
 

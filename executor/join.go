@@ -13,11 +13,11 @@ import (
 // Engine.Refer). It settles those that can never start in the batch that makes them impossible.
 type Join struct {
 	// Key is that of the workflow: tasks with the same key are of one workflow as long as that has not ended.
-	Key   string
-	After []Dependency
+	Key   string       `json:"key,omitempty"`
+	After []Dependency `json:"after,omitempty"`
 	// AtMost bounds how many of the submissions from First on with the same First are under way at once; 0: all may be.
-	First  int64
-	AtMost int
+	First  int64 `json:"-"`
+	AtMost int   `json:"at_most,omitempty"`
 }
 
 // Dependency is a submission that has to end before another may start.

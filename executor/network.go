@@ -2,7 +2,6 @@ package executor
 
 import (
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -12,26 +11,20 @@ import (
 // CheckNetwork reads a rule of networks: outbound, asked (if their workflow asks for one) or none, for all commands, or
 // with PATTERN= for those whose task or type has a name that matches the glob.
 func CheckNetwork(rule string) error {
-	pattern, network := ruleOf(rule)
-	if !slices.Contains([]string{"outbound", "asked", "none"}, network) {
-		return fmt.Errorf("%q is outbound, asked or none, or PATTERN=outbound with a pattern for names or types of "+
-			"tasks", rule)
-	}
-	if _, err := path.Match(pattern, ""); err != nil {
-		return fmt.Errorf("%q: %w of names: [a-z], ? and * are known", rule, err)
-	}
-	return nil
+	return checkRule(rule, func(network string) error {
+		if !slices.Contains([]string{"outbound", "asked", "none"}, network) {
+			return fmt.Errorf("%q is outbound, asked or none, or PATTERN=outbound with a pattern for names or types "+
+				"of tasks", rule)
+		}
+		return nil
+	})
 }
 
 // Networked reports whether the command of a task has a network by the last rule that matches it. Without rules it has
 // none.
-func Networked(rules []string, t *trace.Task) (yes bool) {
-	for _, rule := range rules {
-		if pattern, network := ruleOf(rule); matches(pattern, t) {
-			yes = network == "outbound" || network == "asked" && t.Network
-		}
-	}
-	return yes
+func Networked(rules []string, t *trace.Task) bool {
+	network := ruled(rules, t, "none")
+	return network == "outbound" || network == "asked" && t.Network
 }
 
 // NetworkHint says that a failure may come of the lack of a network, by the last words of a program; "" if not.

@@ -29,12 +29,32 @@ func ReadToken(text string) (x Token, err error) {
 
 // CheckNeeds reads a rule of needs: [PATTERN=]NAME[:COUNT][,NAME...], or PATTERN=none.
 func CheckNeeds(rule string) error {
-	pattern, needs := ruleOf(rule)
+	return checkRule(rule, func(needs string) error {
+		_, err := readNeeds(needs)
+		return err
+	})
+}
+
+// checkRule reads a rule [PATTERN=]VALUE, and its value by a function.
+func checkRule(rule string, read func(value string) error) error {
+	pattern, value := ruleOf(rule)
+	if err := read(value); err != nil {
+		return err
+	}
 	if _, err := path.Match(pattern, ""); err != nil {
 		return fmt.Errorf("%q: %w of names: [a-z], ? and * are known", rule, err)
 	}
-	_, err := readNeeds(needs)
-	return err
+	return nil
+}
+
+// ruled is the value of the last rule that matches a task, or another one if none does.
+func ruled(rules []string, t *trace.Task, otherwise string) string {
+	for _, rule := range slices.Backward(rules) {
+		if pattern, value := ruleOf(rule); matches(pattern, t) {
+			return value
+		}
+	}
+	return otherwise
 }
 
 // ruleOf splits [PATTERN=]VALUE.
@@ -105,16 +125,10 @@ func (a *Admitter) tokens(sub *Submission, t *trace.Task) (out planner.Tokens, e
 
 // NeededTokens are those needs, as a trace writes them.
 func NeededTokens(rules []string, t *trace.Task) string {
-	text := t.Tokens
-	for _, rule := range rules {
-		if pattern, needs := ruleOf(rule); matches(pattern, t) {
-			text = needs
-		}
+	if text := ruled(rules, t, t.Tokens); text != "none" {
+		return text
 	}
-	if text == "none" {
-		return ""
-	}
-	return text
+	return ""
 }
 
 // TokensThere are those that a planner has to be told.

@@ -72,7 +72,7 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 		date(sub, now)
 		if items[i].single {
 			more.Key = keyOf(sub, by)
-			sub.Joins = &executor.Join{Key: more.Key, After: more.After, AtMost: more.AtMost}
+			sub.Joins = &more.Join
 			rows[i].Name, rows[i].Kind = sub.Workflow.Tasks[0].ID, sqlite.KindTask
 			if t := &sub.Workflow.Tasks[0]; items[i].wantsTail() {
 				t.Tail = tails[kind{more.Workflow, t.Kind}]
@@ -126,8 +126,8 @@ func (s *Server) itemsOf(req *api.Submit, by Peer, room func(amount) error) (ite
 		if err := errors.Join(checkPaths(t.Reads), checkPaths(t.Writes)); err != nil {
 			return nil, err
 		}
-		more := options{Workflow: cmp.Or(t.Workflow, DefaultWorkflow), AtMost: req.AtMost, Labels: t.Labels,
-			Reads: t.Reads, Writes: t.Writes}
+		more := options{Workflow: cmp.Or(t.Workflow, DefaultWorkflow), Join: executor.Join{AtMost: req.AtMost},
+			Labels: t.Labels, Reads: t.Reads, Writes: t.Writes}
 		for _, d := range t.After {
 			more.After = append(more.After, executor.Dependency(d))
 		}
@@ -219,12 +219,13 @@ func numbered(sub *executor.Submission, row *sqlite.Submitted) {
 func inPlace(mount string) bool { return executor.ParseMount(mount).InPlace }
 
 // joinOf reads the options of a row of a single task.
-func joinOf(row *sqlite.Submitted) (*executor.Join, *options, error) {
+func joinOf(row *sqlite.Submitted) (*options, error) {
 	var o options
 	if err := json.Unmarshal([]byte(row.Options), &o); err != nil {
-		return nil, nil, fmt.Errorf("submission %d: its options are damaged: %w", row.ID, err)
+		return nil, fmt.Errorf("submission %d: its options are damaged: %w", row.ID, err)
 	}
-	return &executor.Join{Key: o.Key, After: o.After, First: row.ID - int64(row.Position), AtMost: o.AtMost}, &o, nil
+	o.First = row.ID - int64(row.Position)
+	return &o, nil
 }
 
 // restored makes a submission again that was accepted and has not arrived.
@@ -234,11 +235,11 @@ func restored(row *sqlite.Submitted) (*executor.Submission, error) {
 		return nil, fmt.Errorf("submission %d: %w", row.ID, err)
 	}
 	if row.Kind == sqlite.KindTask {
-		join, o, err := joinOf(row)
+		o, err := joinOf(row)
 		if err != nil {
 			return nil, err
 		}
-		sub.Joins, sub.Name = join, executor.EscapeName(o.Workflow)
+		sub.Joins, sub.Name = &o.Join, executor.EscapeName(o.Workflow)
 	}
 	numbered(sub, row)
 	row.Definition = nil
@@ -389,12 +390,12 @@ func (s *Server) Enter(ctx context.Context, e *executor.Engine) error {
 		}
 		e.Refer(row.ID, r)
 		if row.Kind == sqlite.KindTask && row.Workflow != planner.None {
-			join, _, err := joinOf(row)
+			o, err := joinOf(row)
 			if err != nil {
 				return err
 			}
-			e.Joined(join.Key, row.Workflow)
-			e.Among(join, row.Task)
+			e.Joined(o.Key, row.Workflow)
+			e.Among(&o.Join, row.Task)
 		}
 	}
 	return nil
@@ -403,15 +404,13 @@ func (s *Server) Enter(ctx context.Context, e *executor.Engine) error {
 // options are the options of a submission in the log, beside its definition. sqlite/FORMAT.md describes them. All but
 // labels and secrets are of single tasks.
 type options struct {
-	Workflow string                `json:"workflow,omitempty"` // as its user calls it
-	Key      string                `json:"key,omitempty"`
-	After    []executor.Dependency `json:"after,omitempty"`
-	AtMost   int                   `json:"at_most,omitempty"` // of its request that are under way at once
-	Labels   api.Labels            `json:"labels,omitempty"`
-	Secrets  string                `json:"secrets,omitempty"` // the key below which they are kept
-	Reads    []string              `json:"reads,omitempty"`   // absolute paths, as far as they are known
-	Writes   []string              `json:"writes,omitempty"`
-	By       *int                  `json:"cancelled_by,omitempty"` // as the log notes it
+	Workflow string `json:"workflow,omitempty"` // as its user calls it
+	executor.Join
+	Labels  api.Labels `json:"labels,omitempty"`
+	Secrets string     `json:"secrets,omitempty"` // the key below which they are kept
+	Reads   []string   `json:"reads,omitempty"`   // absolute paths, as far as they are known
+	Writes  []string   `json:"writes,omitempty"`
+	By      *int       `json:"cancelled_by,omitempty"` // as the log notes it
 }
 
 // text is "" where there is nothing to keep.
