@@ -439,7 +439,7 @@ func printOutcome(c *cli.Context) func(context.Context, session.Outcome) error {
 }
 
 func summarise(ctx context.Context, w io.Writer, o session.Outcome, asJSON bool) error {
-	v, span := o.View, time.Duration(o.Result.Ended)
+	v, span := o.Engine.Planner.View(), time.Duration(o.Result.Ended)
 	if v.Workflows() > 0 { // as the log counts
 		span = o.Result.Ended.Sub(v.Workflow(0).Arrived)
 	}
@@ -447,13 +447,13 @@ func summarise(ctx context.Context, w io.Writer, o session.Outcome, asJSON bool)
 	tasks, flows := term.Plural(v.Tasks(), "task"), term.Plural(v.Workflows(), "workflow")
 	switch {
 	case o.Server:
-		o.Progress.Note("%s: %s, %s, %d failed or skipped", o.Run, flows, tasks, o.Failed)
+		o.View.Note("%s: %s, %s, %d failed or skipped", o.Name, flows, tasks, o.Failed)
 		return nil
-	case o.Log == nil:
+	case o.DB == nil:
 		fmt.Fprintf(w, "makespan %s, %s of %s, %d failed or skipped (no log)\n", span, tasks, flows, o.Failed)
 		return nil
 	case !o.Measured || v.Tasks() <= manyTasks || asJSON:
-		summary, err := summary.Of(ctx, o.Log, o.Run)
+		summary, err := summary.Of(ctx, o.DB, o.Name)
 		if err != nil {
 			return err
 		}
@@ -463,20 +463,20 @@ func summarise(ctx context.Context, w io.Writer, o session.Outcome, asJSON bool)
 		}
 		// People who run programs look at files and failures first.
 		tables := !session.Capabilities(summary.Runtime).Programs
-		printSummary(w, summary, "", o.Progress.Told(), tables, false)
+		printSummary(w, summary, "", o.View.Told(), tables, false)
 		return nil
 	case o.Result.Interrupted: // its metrics were not taken
-		fmt.Fprintf(w, "Run %s: interrupted, %s of %d done\n  policy %s on sim, %s so far\n\n", o.Run,
-			term.Plural(o.Progress.Done(), "task"), v.Tasks(), o.Policy, span)
+		fmt.Fprintf(w, "Run %s: interrupted, %s of %d done\n  policy %s on sim, %s so far\n\n", o.Name,
+			term.Plural(o.View.Done(), "task"), v.Tasks(), o.Set.Policy, span)
 	default:
-		values, err := o.Log.Metrics(ctx, o.Run)
+		values, err := o.DB.Metrics(ctx, o.Name)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(w, "Run %s: %s of %s, %d failed or skipped\n  policy %s on sim, makespan %s. Times in seconds:\n\n",
-			o.Run, tasks, flows, o.Failed, o.Policy, span)
+			o.Name, tasks, flows, o.Failed, o.Set.Policy, span)
 		printMetrics(w, values)
 	}
-	fmt.Fprintf(w, "types of task, nodes, estimates: gantry show %s\nlog: %s\n", o.Run, term.ShortPath(o.Log.Path()))
+	fmt.Fprintf(w, "types of task, nodes, estimates: gantry show %s\nlog: %s\n", o.Name, term.ShortPath(o.DB.Path()))
 	return nil
 }

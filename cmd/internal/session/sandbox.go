@@ -327,22 +327,16 @@ func removeShell(ctx context.Context, work, name string) (err error) {
 func onSignal(end func()) (stop func()) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	ended := make(chan struct{})
 	go func() {
-		for {
-			select {
-			case s := <-signals:
-				if s != os.Interrupt {
-					end()
-				}
-			case <-ended:
-				return
+		for s := range signals {
+			if s != os.Interrupt {
+				end()
 			}
 		}
 	}()
 	return func() {
 		signal.Stop(signals)
-		close(ended)
+		close(signals) // nothing is sent any more
 	}
 }
 

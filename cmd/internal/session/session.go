@@ -347,8 +347,7 @@ func (s *Session) verdict(ctx context.Context, res executor.Result) error {
 	if placing != nil && code == exit.OK {
 		code = exit.Host
 	}
-	o := Outcome{Run: s.Name, Policy: s.Set.Policy, View: v, Result: res, Failed: failed, Server: serves, Log: s.DB,
-		Progress: s.View, Measured: s.collector != nil}
+	o := Outcome{Session: s, Result: res, Failed: failed, Server: serves, Measured: s.collector != nil}
 	var err error
 	if s.opts.Ended != nil {
 		err = s.opts.Ended(ctx, o)
@@ -403,14 +402,11 @@ func (s *Session) finish(ctx context.Context, state sqlite.State, code int) erro
 
 // Outcome is how a run ended.
 type Outcome struct {
-	Run, Policy string
-	View        planner.View
-	Result      executor.Result
-	Failed      int        // tasks that failed or were skipped
-	Server      bool       // it took work while it was under way
-	Log         *sqlite.DB // nil: none was kept
-	Progress    *term.Progress
-	Measured    bool // its metrics were taken as it went
+	*Session
+	Result   executor.Result
+	Failed   int  // tasks that failed or were skipped
+	Server   bool // it took work while it was under way
+	Measured bool // its metrics were taken as it went
 }
 
 // epilogue is the last line of a run that did not succeed; nil if the summary suffices.
@@ -419,14 +415,14 @@ func (o *Outcome) epilogue(resumable bool) error {
 	case len(o.Result.Refused) > 0:
 		return errors.Join(o.Result.Refused...)
 	case o.Result.Interrupted && o.Server:
-		return fmt.Errorf("stopped; submissions are kept: gantry serve continues run %s", o.Run)
+		return fmt.Errorf("stopped; submissions are kept: gantry serve continues run %s", o.Name)
 	case o.Result.Interrupted && resumable:
-		return fmt.Errorf("stopped; continue with: gantry resume %s", o.Run)
+		return fmt.Errorf("stopped; continue with: gantry resume %s", o.Name)
 	case o.Result.Interrupted:
 		return errors.New("stopped")
 	}
 	return fmt.Errorf("%s failed or skipped; for the reason: gantry explain %s TASK", term.Plural(o.Failed, "task"),
-		o.Run)
+		o.Name)
 }
 
 // controls are requests to the engine.
