@@ -2,12 +2,10 @@ package cmd
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,8 +21,6 @@ import (
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
-	"gantry/executor/container/stage"
-	"gantry/executor/experiment/load"
 	"gantry/executor/lock"
 	"gantry/planner"
 	"gantry/sqlite"
@@ -116,9 +112,9 @@ type handing struct {
 
 // readHanding reads the options, with the rights of the caller.
 func readHanding(c *cli.Context, about *api.Server) (*handing, error) {
-	h := &handing{Settings: &session.Settings{Image: c.String("image"), Emulate: c.Bool("emulate"),
-		Runtime: about.Runtime}, name: c.String("name"), tenant: c.String("tenant"), late: c.Bool("reject-late"),
-		retries: -1}
+	h := &handing{Settings: &session.Settings{Image: c.String("image"), Emulate: c.Bool("emulate"), Seed: 1,
+		TimeScale: about.TimeScale, Runtime: about.Runtime}, name: c.String("name"), tenant: c.String("tenant"),
+		late: c.Bool("reject-late"), retries: -1}
 	if c.IsSet("retries") {
 		h.retries = c.Int("retries")
 	}
@@ -153,38 +149,18 @@ func readHanding(c *cli.Context, about *api.Server) (*handing, error) {
 
 // workflows reads the workflows on the command line.
 func (h *handing) workflows(c *cli.Context, about *api.Server) ([]executor.Submission, error) {
-	view, read := term.New(c.Bool("quiet")), &session.Facts{}
-	platform := &planner.Platform{}
-	if err := json.Unmarshal(about.Platform, platform); err != nil {
+	p := &session.Planning{Set: h.Settings, Platform: &planner.Platform{}, View: term.New(c.Bool("quiet"))}
+	if err := json.Unmarshal(about.Platform, p.Platform); err != nil {
 		return nil, exit.Internalf("the nodes of the server: %w", err)
 	}
-	in := &session.Inputs{Paths: c.Args().Slice(), Seed: 1, Loader: load.Loader{Platform: platform, Warn: view.Warn,
-		TimeScale: max(about.TimeScale, math.SmallestNonzeroFloat64)}}
-	if err := readAs(c, h.Settings, in); err != nil {
-		return nil, err
+	o := sessionOptions(c, "")
+	o.Refuse = func(set *session.Settings, f *session.Facts) error {
+		f.Due = true // --deadline gives one
+		return refuseIdle(c, set, f)
 	}
-	subs, err := in.Submissions()
+	subs, err := p.Load(&session.Inputs{Paths: c.Args().Slice()}, &o)
 	if err != nil {
 		return nil, err
-	}
-	if err := preemption(c, subs); err != nil {
-		return nil, exit.With(exit.Usage, err)
-	}
-	for i := range subs {
-		if err := subs[i].Make(); err != nil {
-			return nil, exit.With(exit.Input, err)
-		}
-		read.Take(h.Settings, &subs[i])
-	}
-	read.Due, read.Repaired = true, in.Repaired // --deadline gives one
-	if err := refuseIdle(c, h.Settings, read); err != nil {
-		return nil, err
-	}
-	programs := session.Capabilities(h.Runtime).Programs
-	if programs {
-		if err := session.CheckMounts(subs, h.Emulate || h.ContainerMounts); err != nil {
-			return nil, err
-		}
 	}
 	late := h.late
 	for i := range subs {
@@ -196,14 +172,14 @@ func (h *handing) workflows(c *cli.Context, about *api.Server) ([]executor.Submi
 	if late {
 		return nil, exit.Usagef("--reject-late: no workflow has a deadline; give one with --deadline")
 	}
-	for i := range subs {
-		if !programs {
-			break
-		}
-		if missing, err := locate(c.Context, &subs[i]); err != nil {
+	if session.Capabilities(h.Runtime).Programs {
+		if err := p.Locate(c.Context, subs); err != nil {
 			return nil, err
-		} else if len(missing) > 0 {
-			return nil, exit.Inputf("%s", session.NotFound(subs[i].Name, missing))
+		}
+	}
+	for i := range subs {
+		if len(h.Mounts) > 0 && !h.Emulate {
+			executor.AddMounts(subs[i].Workflow, "--mount", h.Mounts)
 		}
 	}
 	return subs, nil
@@ -257,11 +233,8 @@ func (h *handing) settle(sub *executor.Submission) error {
 	}
 	sub.RejectLate = sub.RejectLate || h.late
 	w := *sub.Workflow // others may share it
-	w.Tasks, w.Containers = slices.Clone(w.Tasks), slices.Clone(w.Containers)
+	w.Tasks = slices.Clone(w.Tasks)
 	sub.Workflow = &w
-	if len(h.Mounts) > 0 && !h.Emulate {
-		executor.AddMounts(&w, "--mount", h.Mounts)
-	}
 	for i := range w.Tasks {
 		t := &w.Tasks[i]
 		if h.retries >= 0 {
@@ -280,20 +253,6 @@ func (h *handing) settle(sub *executor.Submission) error {
 		t.Env = executor.MergeEnv(t.Env, h.Env)
 	}
 	return nil
-}
-
-// locate finds the files from outside of a workflow, as the caller may read them.
-func locate(ctx context.Context, sub *executor.Submission) (missing []stage.Missing, err error) {
-	adm := &executor.Admitter{SafeNames: true, TimeScale: 1, SizeScale: 1}
-	files, err := adm.Outside(sub)
-	if err != nil {
-		return nil, exit.With(exit.Input, err)
-	}
-	search := stage.Search{User: stage.Caller().Rights()}
-	if sub.Sources, missing, err = search.Locate(ctx, sub, files); err != nil {
-		return nil, exit.With(exit.Interrupted, err)
-	}
-	return missing, nil
 }
 
 func submit(c *cli.Context, cl *api.Client) error {

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"fmt"
-	"math"
 	"os"
 	"strings"
 	"time"
@@ -11,9 +10,6 @@ import (
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
-	"gantry/executor/container/stage"
-	"gantry/executor/experiment/load"
-	"gantry/executor/reuse"
 	"gantry/planner"
 	"gantry/sqlite"
 )
@@ -26,17 +22,10 @@ type correction struct {
 	inputs bool
 }
 
-// corrector finds the workflows of a run that are to be continued.
-type corrector struct {
-	*Planning
-	opts      *Options
-	name, dir string // of the run
-}
-
-// find finds the workflows to be continued and checks their new versions, before anything is changed: those that have
-// not succeeded, or with a corrected file those that are in it, and the images that these want.
-func (c *corrector) find(ctx context.Context, with string) (all []correction, wanted map[string]bool, err error) {
-	flows, err := c.DB.Flows(ctx, c.name)
+// corrections finds the workflows to be continued and checks their new versions, before anything is changed: those that
+// have not succeeded, or with a corrected file those that are in it, and the images that these want.
+func (s *Session) corrections(ctx context.Context, with string) (all []correction, wanted map[string]bool, err error) {
+	flows, err := s.DB.Flows(ctx, s.Name)
 	if err != nil {
 		return nil, nil, LogError(err)
 	}
@@ -44,18 +33,18 @@ func (c *corrector) find(ctx context.Context, with string) (all []correction, wa
 		for _, f := range flows {
 			if f.State != "done" {
 				all = append(all, correction{of: f})
-				if err := c.warnEdited(ctx, f); err != nil {
+				if err := s.warnEdited(ctx, f); err != nil {
 					return nil, nil, err
 				}
 			}
 		}
-	} else if all, err = c.read(with, flows); err != nil {
+	} else if all, err = s.corrected(with, flows); err != nil {
 		return nil, nil, err
 	}
 	subs := make([]executor.Submission, len(all))
 	for i := range all {
 		x := &all[i]
-		was, err := c.DB.Admission(ctx, c.name, x.of.ID)
+		was, err := s.DB.Admission(ctx, s.Name, x.of.ID)
 		if err != nil {
 			return nil, nil, LogError(err)
 		}
@@ -74,20 +63,17 @@ func (c *corrector) find(ctx context.Context, with string) (all []correction, wa
 		subs[i] = x.sub
 	}
 	var w work // tasks that are not to run must not count twice
-	if err := w.check(c.Planning, subs, false); err != nil {
+	if err := w.check(&s.Planning, subs, false); err != nil {
 		return nil, nil, err
 	}
 	if with != "" {
 		wanted = w.wanted
 	}
-	if Capabilities(c.Set.Runtime).Programs {
-		if err := CheckMounts(subs, c.Set.Emulate || c.Set.ContainerMounts); err != nil {
+	if Capabilities(s.Set.Runtime).Programs {
+		if err := s.Locate(ctx, subs); err != nil {
 			return nil, nil, err
 		}
-		if err := c.locate(ctx, subs); err != nil {
-			return nil, nil, err
-		}
-		if err := c.FetchSources(ctx, c.dir, subs); err != nil {
+		if err := s.FetchSources(ctx, s.Dir, subs); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -99,36 +85,24 @@ func (c *corrector) find(ctx context.Context, with string) (all []correction, wa
 
 // warnEdited warns that the file of a workflow was written after the workflow failed: without --with, the workflow
 // continues as it was read.
-func (c *corrector) warnEdited(ctx context.Context, f sqlite.Flow) error {
-	info, err := c.DB.Info(ctx, c.name)
+func (s *Session) warnEdited(ctx context.Context, f sqlite.Flow) error {
+	info, err := s.DB.Info(ctx, s.Name)
 	if err != nil {
 		return LogError(err)
 	}
 	st, err := os.Stat(f.Source)
 	if err == nil && st.Mode().IsRegular() && st.ModTime().After(info.Started.Add(time.Duration(f.Ended))) {
-		c.View.Warn("%s has changed since %s failed, which continues as it was read: gantry resume %s --with %s "+
-			"continues with the file as it is now", f.Source, f.Name, c.name, f.Source)
+		s.View.Warn("%s has changed since %s failed, which continues as it was read: gantry resume %s --with %s "+
+			"continues with the file as it is now", f.Source, f.Name, s.Name, f.Source)
 	}
 	return nil
 }
 
-// read reads a file with corrected workflows of the run.
-func (c *corrector) read(with string, flows []sqlite.Flow) (all []correction, err error) {
-	in := &Inputs{Paths: []string{with}, Seed: c.Set.Seed, repetition: max(1, c.Set.Repetition) - 1,
-		Loader: load.Loader{Platform: c.Platform, TimeScale: max(c.Set.TimeScale, math.SmallestNonzeroFloat64),
-			Count: c.Set.Count, Warn: c.View.Warn}}
-	if err := c.opts.ReadAs(c.Set, in); err != nil {
-		return nil, err
-	}
-	subs, err := in.Submissions()
+// corrected reads a file with corrected workflows of the run.
+func (s *Session) corrected(with string, flows []sqlite.Flow) (all []correction, err error) {
+	in := &Inputs{Paths: []string{with}}
+	subs, err := s.Load(in, &s.opts)
 	if err != nil {
-		return nil, err
-	}
-	facts := Facts{Workloads: in.workloads, Repaired: in.Repaired}
-	for i := range subs {
-		facts.Take(c.Set, &subs[i])
-	}
-	if err := c.opts.Refuse(c.Set, &facts); err != nil {
 		return nil, err
 	}
 	if len(subs) == 1 && len(flows) == 1 {
@@ -152,7 +126,7 @@ func (c *corrector) read(with string, flows []sqlite.Flow) (all []correction, er
 				names = append(names, f.Name)
 			}
 			return nil, exit.Inputf("--with %s: workflow %s is not one that has arrived in run %s, or not the "+
-				"only one of its name: the run has %s", with, sub.Name, c.name, strings.Join(names, ", "))
+				"only one of its name: the run has %s", with, sub.Name, s.Name, strings.Join(names, ", "))
 		}
 		taken[fits[0].ID] = true
 		all = append(all, correction{fits[0], sub, in.Inputs != ""})
@@ -163,19 +137,8 @@ func (c *corrector) read(with string, flows []sqlite.Flow) (all []correction, er
 // maxChangesShown is how many tasks that run again are named; gantry explain has the reason of each.
 const maxChangesShown = 20
 
-// continuing lets workflows of a run take the place of earlier ones.
-type continuing struct {
-	engine *executor.Engine
-	log    *sqlite.Run
-	db     *sqlite.DB
-	files  *stage.Area // nil: the runtime has none
-	keeper *reuse.Keeper
-	view   *term.Progress
-}
-
-// with lets corrected workflows take the place of those that the run has had, and says which tasks run again.
-func (c *continuing) with(ctx context.Context, all []correction) error {
-	run := c.log.Info().Name
+// replace lets corrected workflows take the place of those that the run has had, and says which tasks run again.
+func (s *Session) replace(ctx context.Context, all []correction) error {
 	list := make([]executor.Continuation, len(all))
 	type outcome struct {
 		was     *executor.Admission
@@ -186,12 +149,12 @@ func (c *continuing) with(ctx context.Context, all []correction) error {
 	outcomes := make([]outcome, len(all))
 	var failed error
 	for i, x := range all {
-		was, err := c.db.Admission(ctx, run, x.of.ID)
+		was, err := s.DB.Admission(ctx, s.Name, x.of.ID)
 		if err != nil {
 			return err
 		}
 		keep := func(adm *executor.Admission) []executor.Kept {
-			kept, changes := executor.Keep(was, adm, c.engine.Planner.View(), c.keeper)
+			kept, changes := executor.Keep(was, adm, s.Engine.Planner.View(), s.upkeep.keeper)
 			o := &outcomes[i]
 			o.was, o.adm, o.changes = was, adm, changes
 			for _, k := range kept {
@@ -199,24 +162,24 @@ func (c *continuing) with(ctx context.Context, all []correction) error {
 					o.stay++
 				}
 			}
-			if err := c.dropInputs(was, adm); err != nil {
+			if err := s.dropInputs(was, adm); err != nil {
 				failed = err
 			}
 			return kept
 		}
 		list[i] = executor.Continuation{Of: x.of.ID, Submission: x.sub, Keep: keep}
 	}
-	if err := c.engine.Continue(ctx, list); err != nil {
+	if err := s.Engine.Continue(ctx, list); err != nil {
 		return err
 	}
 	if failed != nil {
 		return failed
 	}
 	for _, o := range outcomes {
-		if err := c.linkResults(ctx, o.was, o.adm); err != nil {
+		if err := s.linkResults(ctx, o.was, o.adm); err != nil {
 			return err
 		}
-		c.view.Note("%s: %s kept, %d to run", o.adm.Spec.Name, term.Plural(o.stay, "task"), len(o.changes))
+		s.View.Note("%s: %s kept, %d to run", o.adm.Spec.Name, term.Plural(o.stay, "task"), len(o.changes))
 		at := map[string]planner.TaskID{}
 		for i, t := range o.adm.Tasks {
 			at[t.Name] = o.adm.Arrived.Tasks[i].ID
@@ -227,11 +190,11 @@ func (c *continuing) with(ctx context.Context, all []correction) error {
 				if ch.Done {
 					again = " again"
 				}
-				c.view.Note("  %s runs%s: %s", ch.Task, again, ch.Why)
+				s.View.Note("  %s runs%s: %s", ch.Task, again, ch.Why)
 			} else if i == maxChangesShown {
-				c.view.Note("  ... %d more; gantry explain %s TASK has the reasons", len(o.changes)-i, run)
+				s.View.Note("  ... %d more; gantry explain %s TASK has the reasons", len(o.changes)-i, s.Name)
 			}
-			if err := c.log.NotReused(at[ch.Task], c.engine.Runtime.Now(), ch.Why); err != nil {
+			if err := s.Log.NotReused(at[ch.Task], s.Engine.Runtime.Now(), ch.Why); err != nil {
 				return err
 			}
 		}
@@ -240,18 +203,18 @@ func (c *continuing) with(ctx context.Context, all []correction) error {
 }
 
 // linkResults makes outputs of tasks that stay appear among the results: they may be results only now.
-func (c *continuing) linkResults(ctx context.Context, was, adm *executor.Admission) error {
-	v, old := c.engine.Planner.View(), map[string]planner.FileID{}
+func (s *Session) linkResults(ctx context.Context, was, adm *executor.Admission) error {
+	v, old := s.Engine.Planner.View(), map[string]planner.FileID{}
 	for _, f := range was.Files {
 		old[f.NodeName()] = f.ID
 	}
 	for i, t := range adm.Tasks {
 		x := v.Reused(adm.Arrived.Tasks[i].ID)
-		if x == nil || x.Node == planner.None || c.files == nil {
+		if x == nil || x.Node == planner.None || s.upkeep.area == nil {
 			continue
 		}
 		for _, f := range t.Outputs {
-			if err := c.keeper.LinkResult(ctx, adm.Spec, f, x.Node, f.ID, old[f.NodeName()]); err != nil {
+			if err := s.upkeep.keeper.LinkResult(ctx, adm.Spec, f, x.Node, f.ID, old[f.NodeName()]); err != nil {
 				return fmt.Errorf("result %s of workflow %s: %w", f.Name, adm.Spec.Name, err)
 			}
 		}
@@ -259,18 +222,10 @@ func (c *continuing) linkResults(ctx context.Context, was, adm *executor.Admissi
 	return nil
 }
 
-// filesOf are the files of a runtime; nil if it has none.
-func filesOf(rt executor.Runtime) *stage.Area {
-	if r, ok := rt.(interface{ Files() *stage.Area }); ok {
-		return r.Files()
-	}
-	return nil
-}
-
 // dropInputs deletes the run's copies of files from outside that have changed, so that they are brought again. That
 // comes before the log says so: without the copies the tasks that read them run again in any case.
-func (c *continuing) dropInputs(was, now *executor.Admission) error {
-	if c.files == nil {
+func (s *Session) dropInputs(was, now *executor.Admission) error {
+	if s.upkeep.area == nil {
 		return nil
 	}
 	old := map[string]*executor.FileSpec{}
@@ -281,10 +236,10 @@ func (c *continuing) dropInputs(was, now *executor.Admission) error {
 		if f.Produced {
 			continue
 		}
-		if o := old[f.NodeName()]; o != nil && !o.Produced && !c.keeper.Changed(was.Spec, o, f) {
+		if o := old[f.NodeName()]; o != nil && !o.Produced && !s.upkeep.keeper.Changed(was.Spec, o, f) {
 			continue
 		}
-		if _, err := c.files.Remove(was.Spec, f, true); err != nil {
+		if _, err := s.upkeep.area.Remove(was.Spec, f, true); err != nil {
 			return fmt.Errorf("input %s changed: delete its copy: %w", f.Name, err)
 		}
 	}
@@ -293,11 +248,11 @@ func (c *continuing) dropInputs(was, now *executor.Admission) error {
 
 // dropStale deletes outputs of tasks that are to run again in continued workflows and have not begun to: a former life
 // of the run may have left them. It may be repeated.
-func (c *continuing) dropStale() error {
-	if c.files == nil {
+func (s *Session) dropStale() error {
+	if s.upkeep.area == nil {
 		return nil
 	}
-	v := c.engine.Planner.View()
+	v := s.Engine.Planner.View()
 	for _, w := range v.Present() {
 		if of, _ := v.Continues(w); of == planner.None {
 			continue
@@ -306,9 +261,9 @@ func (c *continuing) dropStale() error {
 			if v.Last(t) != planner.None || v.Phase(t).Ended() {
 				continue
 			}
-			spec := c.engine.Spec(t)
+			spec := s.Engine.Spec(t)
 			for _, f := range spec.Outputs {
-				if _, err := c.files.Remove(spec.Workflow, f, true); err != nil {
+				if _, err := s.upkeep.area.Remove(spec.Workflow, f, true); err != nil {
 					return fmt.Errorf("task %s of workflow %s runs again: delete its output %s: %w", spec.Name,
 						spec.Workflow.Name, f.Name, err)
 				}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,8 +43,44 @@ type Inputs struct {
 	warmUp, coolDown int
 }
 
-// Submissions reads all workflows before anything runs: one that is wrong stops everything.
-func (in *Inputs) Submissions() ([]executor.Submission, error) {
+// load reads workflows as the options say, for the nodes of the plan.
+func (p *Planning) load(in *Inputs, o *Options) ([]executor.Submission, error) {
+	set := p.Set
+	in.Seed, in.repetition = set.Seed, max(1, set.Repetition)-1
+	in.Platform, in.Count, in.Warn = p.Platform, set.Count, p.View.Warn
+	in.TimeScale = max(set.TimeScale, math.SmallestNonzeroFloat64)
+	if err := o.ReadAs(set, in); err != nil {
+		return nil, err
+	}
+	subs, err := in.submissions()
+	if err != nil {
+		return nil, err
+	}
+	if err := in.Preempt(subs); err != nil {
+		return nil, exit.With(exit.Usage, err)
+	}
+	return subs, nil
+}
+
+// Load reads workflows as the options say, for the nodes of the plan, draws all of them, and refuses options that have
+// no effect on them.
+func (p *Planning) Load(in *Inputs, o *Options) ([]executor.Submission, error) {
+	subs, err := p.load(in, o)
+	if err != nil {
+		return nil, err
+	}
+	facts := Facts{Workloads: in.workloads, Repaired: in.Repaired}
+	for i := range subs {
+		if err := subs[i].Make(); err != nil {
+			return nil, exit.With(exit.Input, err)
+		}
+		facts.Take(p.Set, &subs[i])
+	}
+	return subs, o.Refuse(p.Set, &facts)
+}
+
+// submissions reads all workflows before anything runs: one that is wrong stops everything.
+func (in *Inputs) submissions() ([]executor.Submission, error) {
 	if in.Alone != nil {
 		subs, err := in.workload(in.Alone, true)
 		if err != nil {
@@ -227,8 +264,12 @@ func (in *Inputs) idle(subs []executor.Submission) error {
 // maxMissing is how many missing files an error lists.
 const maxMissing = 20
 
-// locate finds the files from outside. A file that a program needs and that is nowhere is an error.
-func (p *Planning) locate(ctx context.Context, subs []executor.Submission) error {
+// Locate finds the files from outside. A file that a program needs and that is nowhere is an error, as are mounts of
+// catalogs to which the user does not consent.
+func (p *Planning) Locate(ctx context.Context, subs []executor.Submission) error {
+	if err := checkMounts(subs, p.Set.Emulate || p.Set.ContainerMounts); err != nil {
+		return err
+	}
 	adm, search := p.Admitter(), stage.Search{User: stage.Caller().Rights()}
 	for i := range subs {
 		sub := &subs[i]
@@ -241,7 +282,7 @@ func (p *Planning) locate(ctx context.Context, subs []executor.Submission) error
 			return exit.With(exit.Interrupted, err)
 		}
 		if len(missing) > 0 {
-			return exit.Inputf("%s", NotFound(sub.Name, missing))
+			return exit.Inputf("%s", notFound(sub.Name, missing))
 		}
 		sub.Sources = sources
 		if err := checkArchives(ctx, p.Set, sub.Workflow); err != nil {
@@ -353,8 +394,8 @@ func (p *Planning) checkRoom(dir string, subs []executor.Submission) error {
 		shown.Size(int64(copied+madeUp)), dir, shown.Size(int64(free)), advice)
 }
 
-// CheckMounts refuses directories of the host that containers of catalogs ask for, unless the user consents.
-func CheckMounts(subs []executor.Submission, consent bool) error {
+// checkMounts refuses directories of the host that containers of catalogs ask for, unless the user consents.
+func checkMounts(subs []executor.Submission, consent bool) error {
 	var asked []string
 	for i := range subs {
 		for _, c := range subs[i].Workflow.Containers {
@@ -392,8 +433,8 @@ func MissingFile(m stage.Missing) string {
 	return fmt.Sprintf("input %s of task %s:\n    %s", m.File, m.Task, strings.Join(looked, "\n    "))
 }
 
-// NotFound says which files are missing and where gantry looked for them.
-func NotFound(workflow string, missing []stage.Missing) string {
+// notFound says which files are missing and where gantry looked for them.
+func notFound(workflow string, missing []stage.Missing) string {
 	var b strings.Builder
 	verb := "found"
 	for _, m := range missing {

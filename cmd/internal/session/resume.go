@@ -87,8 +87,7 @@ func (s *Session) resume(ctx context.Context, corrected []correction) error {
 	left := len(v.Present()) + len(s.Engine.Arrivals) + v.UnderWayCount()
 	if s.opts.Server == nil && len(corrected) == 0 && left == 0 {
 		// it ended, and a gantry that was to continue it was killed
-		c := corrector{&s.Planning, &s.opts, s.Name, s.Dir}
-		if corrected, _, err = c.find(ctx, ""); err != nil {
+		if corrected, _, err = s.corrections(ctx, ""); err != nil {
 			return err
 		}
 	}
@@ -125,17 +124,15 @@ func (s *Session) takeUp(ctx context.Context, corrected []correction, at planner
 	if err == nil {
 		err = s.care(ctx)
 	}
-	c := continuing{engine: s.Engine, log: s.Log, db: s.DB, files: filesOf(s.Engine.Runtime), keeper: s.upkeep.keeper,
-		view: s.View}
 	if err == nil && len(corrected) > 0 {
 		s.View.Silence(false)
 		if err = s.Engine.Quiesce(ctx); err == nil {
 			s.upkeep.settle()
-			err = c.with(ctx, corrected)
+			err = s.replace(ctx, corrected)
 		}
 	}
 	if err == nil {
-		err = c.dropStale()
+		err = s.dropStale()
 	}
 	if err == nil {
 		err = s.Prediction.predictRest(ctx, &s.work, s.Log, at)

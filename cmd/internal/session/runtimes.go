@@ -303,7 +303,7 @@ func newContainers(ctx context.Context, s *Session, o opening, open openEngine) 
 	}
 	if s.Log != nil {
 		files := r.Files()
-		s.upkeep.keeper.Files, files.Scratch = files, s.Set.Scratch
+		s.upkeep.area, s.upkeep.keeper.Files, files.Scratch = files, files, s.Set.Scratch
 	}
 	return r, nil
 }

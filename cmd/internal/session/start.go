@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,13 +53,6 @@ func (s *Session) Begin(ctx context.Context, mode sqlite.Mode, in *Inputs) (d *D
 // read reads the workflows that are to run on the platform, and refuses those that cannot.
 func (p *Planning) read(ctx context.Context, in *Inputs, o *Options) (w work, err error) {
 	set := p.Set
-	in.Seed, in.repetition = set.Seed, max(1, set.Repetition)-1
-	in.Platform, in.Count, in.Warn = p.Platform, set.Count, p.View.Warn
-	in.Lean = Capabilities(set.Runtime).Virtual
-	in.TimeScale = max(set.TimeScale, math.SmallestNonzeroFloat64)
-	if err := o.ReadAs(set, in); err != nil {
-		return w, err
-	}
 	w.Engine, err = p.Assemble(ctx)
 	if err == nil && set.Measured != "" {
 		w.Engine, err = p.measuredIn(ctx)
@@ -68,11 +60,9 @@ func (p *Planning) read(ctx context.Context, in *Inputs, o *Options) (w work, er
 	if err != nil {
 		return w, err
 	}
-	if w.subs, err = in.Submissions(); err != nil {
+	in.Lean = Capabilities(set.Runtime).Virtual
+	if w.subs, err = p.load(in, o); err != nil {
 		return w, err
-	}
-	if err := in.Preempt(w.subs); err != nil {
-		return w, exit.With(exit.Usage, err)
 	}
 	set.Reuse = set.Reuse || in.reuse && Capabilities(set.Runtime).Programs
 	set.WarmUp, set.CoolDown, w.repetitions = in.warmUp, in.coolDown, max(1, in.repetitions)
@@ -90,10 +80,7 @@ func (p *Planning) read(ctx context.Context, in *Inputs, o *Options) (w work, er
 		}
 	}
 	if Capabilities(set.Runtime).Programs {
-		if err := CheckMounts(w.subs, set.Emulate || set.ContainerMounts); err != nil {
-			return w, err
-		}
-		if err := p.locate(ctx, w.subs); err != nil {
+		if err := p.Locate(ctx, w.subs); err != nil {
 			return w, err
 		}
 		return w, in.idle(w.subs)
@@ -250,8 +237,7 @@ func (s *Session) existing(ctx context.Context, name, with string) (all []correc
 		return nil, err
 	}
 	if s.opts.Server == nil && (over.State == sqlite.Failed || with != "") {
-		c := corrector{&s.Planning, &s.opts, s.Name, s.Dir}
-		if all, s.wanted, err = c.find(ctx, with); err != nil {
+		if all, s.wanted, err = s.corrections(ctx, with); err != nil {
 			return nil, err
 		}
 	}

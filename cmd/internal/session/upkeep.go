@@ -25,7 +25,8 @@ type upkeep struct {
 	scratch bool
 	log     *sqlite.Run
 	view    *term.Progress
-	keeper  *reuse.Keeper // knows files by their content
+	keeper  *reuse.Keeper // knows files by their content; nil: the runtime has none, as the next one
+	area    *stage.Area   // where they lie
 	specs   map[planner.TaskID]*executor.TaskSpec
 	readers map[planner.FileID]int // tasks that have not ended well
 	// past are files that nobody needs; while the log is read back nothing is deleted, as a later part of the run may
@@ -52,8 +53,8 @@ func newUpkeep(dir string, scratch bool, log *sqlite.Run, view *term.Progress) *
 		counted: map[planner.FileID]bool{}}
 }
 
-// begin comes when the runtime exists and the log was read back. The area is nil if the runtime has no files.
-func (u *upkeep) begin(area *stage.Area, resumes bool) {
+// begin comes when the runtime exists and the log was read back.
+func (u *upkeep) begin(resumes bool) {
 	if resumes {
 		used, _ := stage.DiskUse(math.MaxInt32, u.dir) // unreadable files count nothing
 		u.mu.Lock()                                    // attempts that were adopted may end meanwhile
@@ -61,7 +62,7 @@ func (u *upkeep) begin(area *stage.Area, resumes bool) {
 		u.mu.Unlock()
 	}
 	u.ready = true
-	if !u.scratch || area == nil {
+	if !u.scratch {
 		return
 	}
 	u.queue = make(chan pastFile, 1024)
@@ -71,7 +72,7 @@ func (u *upkeep) begin(area *stage.Area, resumes bool) {
 				close(x.done)
 				continue
 			}
-			u.remove(area, x)
+			u.remove(x)
 		}
 	})
 	for _, x := range u.past {
@@ -99,8 +100,8 @@ func (u *upkeep) end() {
 	}
 }
 
-func (u *upkeep) remove(area *stage.Area, x pastFile) {
-	freed, err := area.Remove(x.flow, x.file, false)
+func (u *upkeep) remove(x pastFile) {
+	freed, err := u.area.Remove(x.flow, x.file, false)
 	if err != nil {
 		u.view.Warn("--scratch: delete file %s of workflow %s: %v", x.file.Name, x.flow.Name, err)
 		return
@@ -211,7 +212,7 @@ func (s *Session) care(ctx context.Context) error {
 		return nil
 	}
 	k := s.upkeep.keeper
-	s.upkeep.begin(filesOf(s.Engine.Runtime), s.resumes)
+	s.upkeep.begin(s.resumes)
 	if !s.Set.Reuse {
 		return nil
 	}
