@@ -51,6 +51,8 @@ func Remedy(said string) string {
 		{"no space left on device", "free space there"},
 		{"disk quota exceeded", "free space there, or raise the quota"},
 		{"read-only file system", "mount it read-write (a container needs --privileged for that)"},
+		{"setrlimit", "give the engine CAP_SYS_RESOURCE, or lower limits of processes for its containers (Podman: " +
+			"default_ulimits in containers.conf)"},
 		{"operation not permitted", notAllowed},
 		{"permission denied", notAllowed},
 		{"cannot allocate memory", "free memory, or raise the limit of memory that gantry is under"},

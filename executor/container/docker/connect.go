@@ -167,7 +167,7 @@ func (e *Engine) Host(ctx context.Context) (container.Host, error) {
 		h.Facts = append(h.Facts, *lacks)
 		return h, fmt.Errorf("%w: %s (%s)", container.ErrUnusable, lacks.Evidence, lacks.Advice)
 	}
-	if isRootless(&info) {
+	if e.isRootless(ctx, &info) {
 		h.Facts = append(h.Facts, rootlessFact)
 		return h, fmt.Errorf("%w: %s (%s)", container.ErrUnusable, rootlessFact.Evidence, rootlessFact.Advice)
 	}

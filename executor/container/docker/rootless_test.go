@@ -16,10 +16,24 @@ import (
 
 func TestARootlessEngineIsRefusedWithWhatIsMissing(t *testing.T) {
 	t.Parallel()
+	for name, x := range map[string]struct{ version, rootless string }{
+		"Docker": {`[]`, `"SecurityOptions":["name=seccomp,profile=default","name=rootless","name=cgroupns"]`},
+		"Podman": {`[{"Name":"Podman Engine","Version":"4.3.1"}]`, `"Rootless":true,"SecurityOptions":[` +
+			`"name=seccomp,profile=default"]`},
+	} {
+		t.Run(name, func(t *testing.T) { testRootless(t, x.version, x.rootless) })
+	}
+}
+
+func testRootless(t *testing.T, components, rootless string) {
+	t.Parallel()
 	host, _ := newHost(t, func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/info") {
-			fmt.Fprint(w, `{"OSType":"linux","CgroupDriver":"systemd","CgroupVersion":"2","ServerVersion":"20.10.24",`+
-				`"SecurityOptions":["name=seccomp,profile=default","name=rootless","name=cgroupns"]}`)
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/info"):
+			fmt.Fprint(w, `{"OSType":"linux","CgroupDriver":"systemd","CgroupVersion":"2","ServerVersion":"20.10.24",`,
+				rootless, `}`)
+		case strings.HasSuffix(r.URL.Path, "/version"):
+			fmt.Fprint(w, `{"Components":`, components, `}`)
 		}
 	})
 	platform := &planner.Platform{Nodes: []planner.Node{{Name: "n", Speed: 1, Capacity: unit.Cores(1)}},
