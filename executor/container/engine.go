@@ -53,9 +53,10 @@ type Tidier interface {
 }
 
 // Seer is an Engine that may run elsewhere, as where gantry is in a container. Sees returns an error that wraps
-// ErrUnusable if containers would have other files than this process at the path of a run directory.
+// ErrUnusable if containers would have other files than this process at the path of a run directory, or at those of
+// files and directories that they are to see.
 type Seer interface {
-	Sees(ctx context.Context, dir string) error
+	Sees(ctx context.Context, dir string, shown ...string) error
 }
 
 // Host is an engine's description of itself and of this host.

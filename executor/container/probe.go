@@ -59,6 +59,7 @@ func Remedy(said string) string {
 		{"resource temporarily unavailable", "raise the limit of processes that gantry is under"},
 		{"too many open files", "raise the limit of open files that gantry is under (ulimit -n)"},
 		{"bind source path does not exist", elsewhere}, {"statfs ", elsewhere},
+		{SeesOther, elsewhere},
 	} {
 		if strings.Contains(said, r.words) {
 			return r.remedy
@@ -69,6 +70,9 @@ func Remedy(said string) string {
 
 const notAllowed = "give gantry this right: run it as root or by sudo, with all capabilities (a container needs " +
 	"--privileged; SELinux, AppArmor or seccomp may forbid it, too)"
+
+// SeesOther says that an engine has another file at a path than this process.
+const SeesOther = "sees another file or directory"
 
 // elsewhere is for an engine that has other files.
 const elsewhere = "gantry seems to have other files than the engine, as in a container: show it those at the paths " +

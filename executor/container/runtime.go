@@ -131,8 +131,9 @@ type Config struct {
 	MaxOutput int64
 	// Secrets are values by name, which programs find below /run/secrets.
 	Secrets map[string]string
-	Disk    int64 // bytes that the files of an attempt may take on disk; 0: no limit
-	Tmp     int64 // bytes of its /tmp, which is in memory then; 0: it is on disk
+	Shown   []string // files and directories of the host that programs see by mounts, as far as they are known
+	Disk    int64    // bytes that the files of an attempt may take on disk; 0: no limit
+	Tmp     int64    // bytes of its /tmp, which is in memory then; 0: it is on disk
 
 	Origin time.Time    // wall clock at Offset
 	Offset planner.Time // 0, or where the log of a resumed run ends
@@ -270,7 +271,11 @@ func (r *Runtime) prepare(ctx context.Context) error {
 		return fmt.Errorf("%w: --network: %s", ErrUnusable, r.host.NoNetwork)
 	}
 	if s, ok := r.engine.(Seer); ok {
-		if err := s.Sees(ctx, r.cfg.Dir); err != nil {
+		shown := slices.Clone(r.cfg.Shown)
+		if len(r.cfg.Secrets) > 0 {
+			shown = append(shown, inMemory(secretMemory, r.cfg.Dir))
+		}
+		if err := s.Sees(ctx, r.cfg.Dir, shown...); err != nil {
 			return err
 		}
 	}

@@ -237,12 +237,31 @@ func openContainers(open openEngine) func(context.Context, *Session, opening) (e
 	}
 }
 
+// shown are the files and directories of this host that programs of the run see.
+func (s *Session) shown() (paths []string) {
+	if s.Set.Emulate {
+		return nil
+	}
+	mounts := slices.Clone(s.Set.Mounts)
+	for i := range s.subs {
+		for _, c := range s.subs[i].Workflow.Containers {
+			mounts = append(mounts, c.Mounts...)
+		}
+	}
+	for _, m := range mounts {
+		if from := executor.ParseMount(m).From; !slices.Contains(paths, from) {
+			paths = append(paths, from)
+		}
+	}
+	return paths
+}
+
 func newContainers(ctx context.Context, s *Session, o opening, open openEngine) (executor.Runtime, error) {
 	secrets, err := s.Set.SecretValues()
 	if err != nil {
 		return nil, err
 	}
-	cfg := container.Config{Secrets: secrets, Run: s.Name,
+	cfg := container.Config{Secrets: secrets, Shown: s.shown(), Run: s.Name,
 		Dir: s.Dir, Platform: executor.SlowNodes(s.Set.Faults, s.Set.draws(), s.Platform),
 		Version: release.Build(), Seed: s.Set.Seed,
 		Starts: s.Set.Starts, Grace: s.Set.Grace, MaxOutput: s.Set.MaxOutput, Disk: s.Set.Disk,

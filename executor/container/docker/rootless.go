@@ -39,8 +39,8 @@ func (e *Engine) podmanIsRootless(ctx context.Context) bool {
 
 // rootlessFact says why an engine of the user is refused.
 var rootlessFact = container.Fact{Name: "rootless-engine", Verdict: container.No,
-	Evidence: "the container engine is rootless, which gantry does not support: users of containers are subordinate ids " +
-		"of yours, so that programs could not write into the run directory, nor you remove what they wrote; limits " +
-		"of whole nodes need control groups beside those delegated to you",
+	Evidence: "the container engine is rootless, which gantry does not support: users of containers are subordinate " +
+		"ids of yours, so that programs could not write into the run directory, nor you remove what they wrote; " +
+		"limits of whole nodes need control groups beside those delegated to you",
 	Advice: "use the engine of the system: unset DOCKER_HOST (docker context use default does not count), as root, " +
 		"by sudo, or as a member of the group docker"}

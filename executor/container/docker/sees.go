@@ -7,14 +7,17 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"syscall"
 
 	"gantry/executor/container"
 )
 
 // Sees reports whether the engine has the files of this process. It may not where gantry is in a container, or the
 // socket is that of a virtual machine. The kernel says so if the engine is a process that this one may look at; else,
-// and for Podman, a container tells, which is to see a file of the run directory and the task emulator.
-func (e *Engine) Sees(ctx context.Context, dir string) error {
+// and for Podman, a container tells, which is to see a file of the run directory, the task emulator, and the files and
+// directories that containers are to see, by device and inode.
+func (e *Engine) Sees(ctx context.Context, dir string, shown ...string) error {
 	marker, err := os.CreateTemp(dir, ".seen-")
 	if err != nil {
 		return fmt.Errorf("run directory: %w", err)
@@ -32,13 +35,27 @@ func (e *Engine) Sees(ctx context.Context, dir string) error {
 	if err := EnsureEmptyImage(ctx, e.cli); err != nil {
 		return err
 	}
-	s := &container.Spec{Image: EmptyImage, Args: []string{e.taskBinary, "protocol"}, Dir: "/"}
-	for _, path := range []string{marker.Name(), e.taskBinary} {
-		s.Mounts = append(s.Mounts, container.Mount{Source: path, Target: path, ReadOnly: true})
+	var paths []string
+	s := &container.Spec{Image: EmptyImage, Args: []string{"/sees0", "sees"}, Dir: "/"}
+	for _, path := range append([]string{e.taskBinary, marker.Name()}, shown...) {
+		st, err := os.Stat(path)
+		if err != nil { // who needs it says so
+			continue
+		}
+		at, id := "/sees"+strconv.Itoa(len(paths)), st.Sys().(*syscall.Stat_t)
+		paths = append(paths, path)
+		s.Args = append(s.Args, fmt.Sprintf("%d %d %s", id.Dev, id.Ino, at))
+		s.Mounts = append(s.Mounts, container.Mount{Source: path, Target: at, ReadOnly: true})
 	}
-	if err := e.try(ctx, s); err != nil {
-		return fmt.Errorf("%w: the engine at %s runs no container that sees %s and %s: %w (%s)", container.ErrUnusable,
-			e.cli.DaemonHost(), dir, e.taskBinary, err, container.Remedy(err.Error()))
+	other, err := e.try(ctx, s)
+	if err == nil && other > 0 && other <= len(paths) {
+		err = fmt.Errorf("it %s at %s", container.SeesOther, paths[other-1])
+	} else if err == nil && other > 0 {
+		err = fmt.Errorf("it ended with exit code %d", other)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: the engine at %s runs no container that sees %s: %w (%s)", container.ErrUnusable,
+			e.cli.DaemonHost(), strings.Join(paths, ", "), err, container.Remedy(err.Error()))
 	}
 	return nil
 }
@@ -53,25 +70,21 @@ func contained() bool {
 	return false
 }
 
-// try runs a container that is to succeed, and to have no network.
-func (e *Engine) try(ctx context.Context, s *container.Spec) (err error) {
+// try runs a container that is to have no network, and returns its exit code.
+func (e *Engine) try(ctx context.Context, s *container.Spec) (code int, err error) {
 	config, host := configure(s)
 	c, err := e.cli.ContainerCreate(ctx, config, host, nil, nil, "")
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, e.Remove(context.WithoutCancel(ctx), c.ID)) }()
 	if made, err := e.cli.ContainerInspect(ctx, c.ID); err != nil {
-		return err
+		return 0, err
 	} else if made.HostConfig == nil || !made.HostConfig.NetworkMode.IsNone() {
-		return errors.New("it does not take the network away")
+		return 0, errors.New("it does not take the network away")
 	}
 	if err := e.Start(ctx, c.ID); err != nil {
-		return err
+		return 0, err
 	}
-	code, err := e.Wait(ctx, c.ID)
-	if err == nil && code != 0 {
-		err = fmt.Errorf("it ended with exit code %d", code)
-	}
-	return err
+	return e.Wait(ctx, c.ID)
 }

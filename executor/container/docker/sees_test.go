@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -35,6 +37,38 @@ func TestPodmanHasToTakeTheNetworkAway(t *testing.T) {
 		if network == "none" && err != nil || network != "none" && (!errors.Is(err, container.ErrUnusable) ||
 			!strings.Contains(err.Error(), "network")) {
 			t.Errorf("%s: %v", network, err)
+		}
+	}
+}
+
+// A run whose containers would see other files than gantry does at the paths of mounts ends before it begins.
+func TestTheEngineHasToSeeTheSameMounts(t *testing.T) {
+	t.Parallel()
+	top := t.TempDir()
+	same, other := filepath.Join(top, "same"), filepath.Join(top, "other")
+	must(t, errors.Join(os.Mkdir(same, 0o755), os.Mkdir(other, 0o755)))
+	g := newGate(t)
+	g.onRequest(func(w http.ResponseWriter, req *http.Request) bool {
+		switch path := req.URL.Path; {
+		case strings.HasSuffix(path, "/version"): // so that a container has to tell
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `{"Version": "4.9.3", "Components": [{"Name": "Podman Engine", "Version": "4.9.3"}]}`)
+			return true
+		case strings.HasSuffix(path, "/containers/create"):
+			must(t, errors.Join(os.Rename(other, filepath.Join(t.TempDir(), "moved")), os.Mkdir(other, 0o755)))
+		}
+		return false
+	})
+	for _, shown := range []string{same, other} {
+		cfg := settings(t, nil)
+		cfg.Shown = []string{same, shown}
+		r, err := docker.New(t.Context(), g.host, cfg)
+		if err == nil {
+			err = r.Close()
+		}
+		if shown == same && err != nil || shown == other && (!errors.Is(err, container.ErrUnusable) ||
+			!strings.Contains(err.Error(), "it "+container.SeesOther+" at "+other+" ")) {
+			t.Errorf("%s: %v", shown, err)
 		}
 	}
 }
