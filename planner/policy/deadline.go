@@ -70,8 +70,8 @@ func deadlines() []Row {
 				"Once a job was remapped, TSP1 places what is left of it, also when remapping failed.",
 				"A workflow without a deadline has infinite laxity and is planned by TSP1.",
 				"A task that starts at the instant of an arrival may still be moved.",
-				"Tasks of several sizes are packed: planned tasks move between alike nodes, at their times, where " +
-					"that makes room. The search is complete up to 48 such tasks, within counted steps.",
+				"Where tasks need different amounts, the plan has the node of each: the one where it is first (TSP1) " +
+					"or last (TSP2), the first of equals. No planned task moves for another.",
 				"The paper has no copies. They lengthen stays; tasks are ordered by their runs alone. On which of " +
 					"several alike nodes a task will be is not planned: an input from these comes from another of " +
 					"them, unless the first and the last have it. The task starts on the one where its inputs are " +

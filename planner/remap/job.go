@@ -68,7 +68,7 @@ const nowhere = -1
 type placement struct {
 	stage      stage
 	pool       int16
-	slot       int32        // in a packed pool, see usage.add
+	node       int32        // in a packed pool: the number of its node there
 	start, end planner.Time // as they are estimated now
 	claim      planner.Time // start as it was mapped: those with the earlier one go first
 }

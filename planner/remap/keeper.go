@@ -125,12 +125,12 @@ func (p *keeper) relieve() {
 	for _, s := range list {
 		at := s.j.at[s.i]
 		need, usage := &s.j.needs[s.i], p.pools[at.pool].usage
-		if !s.j.occupies(s.i) || !usage.overdrawn(at.start, need, at.slot) {
+		if !s.j.occupies(s.i) || !usage.overdrawn(at.start, need, at.node) {
 			continue
 		}
 		p.put(s.j, s.i, placement{})
-		if begin, slot, fits := usage.sometime(need, at.end.Sub(at.start), at.start); fits {
-			at.start, at.end, at.slot = begin, begin.Add(at.end.Sub(at.start)), slot
+		if begin, node, fits := usage.sometime(need, at.end.Sub(at.start), at.start); fits {
+			at.start, at.end, at.node = begin, begin.Add(at.end.Sub(at.start)), node
 		}
 		p.put(s.j, s.i, at)
 		p.push(s.j, s.i)
@@ -277,9 +277,9 @@ func (p *keeper) slip(j *job, i int32) {
 		if !ok {
 			continue
 		}
-		begin, slot, fits := p.pools[k].usage.sometime(&j.needs[i], stay, from)
+		begin, node, fits := p.pools[k].usage.sometime(&j.needs[i], stay, from)
 		if end := begin.Add(stay); fits && end < best.end {
-			best = placement{due, int16(k), slot, begin, end, at.claim}
+			best = placement{due, int16(k), node, begin, end, at.claim}
 		}
 	}
 	if best.pool == nowhere { // no node can hold it any more
@@ -388,7 +388,7 @@ func (p *keeper) startReady(k int) error {
 		if h.Pop(); !ok {
 			waits = append(waits, x)
 			if packed && !others {
-				blocked = append(blocked, p.pools[k].usage.stays[at.slot].node)
+				blocked = append(blocked, at.node)
 			}
 		}
 	}
@@ -483,7 +483,7 @@ func (p *keeper) start(j *job, i int32, blocked []int32) (bool, error) {
 	}
 	own := int32(planner.None)
 	if pool.packed && j.occupies(i) {
-		own = pool.usage.stays[j.at[i].slot].node
+		own = j.at[i].node
 	}
 	copies := c.Copies(task)
 	if !copies && own == planner.None && len(p.pools) == 1 {
@@ -565,7 +565,7 @@ func (p *keeper) started(j *job, i int32, seg planner.Segment) {
 		p.c.Note(planner.Note{Topic: TopicPlanned, Workflow: j.id, Task: j.task(i),
 			At: at.claim.Add(at.end.Sub(at.start))})
 	}
-	p.put(j, i, placement{active, p.poolOf[seg.Node], onNode(p.indexOf[seg.Node]), seg.Start, seg.End, at.claim})
+	p.put(j, i, placement{active, p.poolOf[seg.Node], p.indexOf[seg.Node], seg.Start, seg.End, at.claim})
 	p.ends.Push(item{seg.End, j, i})
 	if j.begun = true; seg.Start < j.begin { // it moved up
 		j.begin = seg.Start
@@ -730,7 +730,7 @@ func (p *keeper) newJob(w planner.WorkflowID) *job {
 			if j.runs[int(i)*len(p.pools)+int(pool)] < 0 { // it holds less than it needs, and its node is drained
 				pool = nowhere
 			}
-			j.at[i] = placement{active, pool, onNode(p.indexOf[seg.Node]), seg.Start,
+			j.at[i] = placement{active, pool, p.indexOf[seg.Node], seg.Start,
 				c.Draft.ActiveEnd(t), seg.Start}
 			p.occupy(j, i)
 			p.ends.Push(item{j.at[i].end, j, i})
@@ -819,7 +819,7 @@ func (p *keeper) split() {
 	}
 	for _, s := range all {
 		at := &s.j.at[s.i]
-		at.pool, at.slot = p.poolOf[p.nodeFor(&old[at.pool], s)], onNode(0)
+		at.pool, at.node = p.poolOf[p.nodeFor(&old[at.pool], s)], 0
 		p.occupy(s.j, s.i)
 		if at.stage == due && !s.j.dummy(s.i) && p.c.Phase(s.j.task(s.i)) == planner.Ready {
 			p.claim(s.j, s.i)

@@ -346,9 +346,9 @@ func (p *mapper) place(j *job, i int32, est planner.Time) placement {
 			if !ok {
 				continue
 			}
-			start, slot, fits := p.pools[k].usage.latest(&j.needs[i], stay, from, p.target(j, i))
+			start, node, fits := p.pools[k].usage.latest(&j.needs[i], stay, from, p.target(j, i))
 			if fits && start > best.start {
-				best = placement{planned, int16(k), slot, start, start.Add(stay), start}
+				best = placement{planned, int16(k), node, start, start.Add(stay), start}
 			}
 		}
 		if p.look(max(best.start, est), p.target(j, i)); best.pool != nowhere {
@@ -372,9 +372,9 @@ func (p *mapper) first(j *job, i int32, places []placement, est planner.Time, id
 		if p.latest {
 			from = max(from, p.target(j, i)-planner.Time(stay))
 		}
-		start, slot, fits := p.usage(k, idle).earliest(&j.needs[i], stay, from)
+		start, node, fits := p.usage(k, idle).earliest(&j.needs[i], stay, from)
 		if end := start.Add(stay); fits && end < best.end {
-			best = placement{planned, int16(k), slot, start, end, start}
+			best = placement{planned, int16(k), node, start, end, start}
 		}
 	}
 	if !idle && best.pool != nowhere {
@@ -448,13 +448,13 @@ func (p *mapper) sampleSchedule(j *job, loaded bool) []placement {
 	for _, i := range order {
 		places[i] = p.first(j, i, places, p.after(j, i, places, from), !loaded)
 		if at := &places[i]; at.pool != nowhere && at.start < at.end && !j.dummy(i) {
-			at.slot = p.usage(int(at.pool), !loaded).add(at.start, at.end, &j.needs[i], at.slot, false)
+			at.node = p.usage(int(at.pool), !loaded).add(at.start, at.end, &j.needs[i], at.node)
 		}
 	}
 	if loaded {
 		for _, i := range order {
 			if at := &places[i]; at.pool != nowhere && at.start < at.end && !j.dummy(i) {
-				p.pools[at.pool].usage.remove(at.slot, at.start, at.end, &j.needs[i])
+				p.pools[at.pool].usage.remove(at.start, at.end, &j.needs[i], at.node)
 			}
 		}
 	}

@@ -67,14 +67,14 @@ func (p *plan) put(j *job, i int32, at placement) {
 // occupy adds the use of a task to its pool.
 func (p *plan) occupy(j *job, i int32) {
 	if at := &j.at[i]; j.occupies(i) {
-		at.slot = p.pools[at.pool].usage.add(at.start, at.end, &j.needs[i], at.slot, at.stage >= active)
+		at.node = p.pools[at.pool].usage.add(at.start, at.end, &j.needs[i], at.node)
 	}
 }
 
 // vacate takes it away again.
 func (p *plan) vacate(j *job, i int32) {
 	if at := &j.at[i]; j.occupies(i) {
-		p.pools[at.pool].usage.remove(at.slot, at.start, at.end, &j.needs[i])
+		p.pools[at.pool].usage.remove(at.start, at.end, &j.needs[i], at.node)
 	}
 }
 
@@ -170,9 +170,9 @@ func (p *plan) makePools() {
 	for k := range p.pools {
 		pool := &p.pools[k]
 		pool.layout = &layout{nodes: len(pool.nodes), capacity: c.Capacity(pool.nodes[0]), dims: []unit.Dim{unit.CPU}}
-		pool.usage, pool.idle = newUsage(pool.layout), newUsage(pool.layout)
+		pool.usage, pool.idle = &usage{layout: pool.layout}, &usage{layout: pool.layout}
 		if p.counts {
-			pool.usage.begins = begins{}
+			pool.usage.countStays()
 		}
 	}
 }
@@ -186,7 +186,7 @@ func (p *plan) nodeFor(from *pool, s start) planner.NodeID {
 	case !s.j.occupies(s.i):
 		return from.nodes[0]
 	case from.packed:
-		return from.nodes[from.usage.stays[at.slot].node]
+		return from.nodes[at.node]
 	}
 	best, soonest := from.nodes[0], unit.Never // of slots, one is free all the time, unless the plan has bent
 	for _, n := range from.nodes {
@@ -213,10 +213,8 @@ func (p *plan) learn(k int, need unit.Vector) {
 		for i := range j.at {
 			if at := &j.at[i]; int(at.pool) == k && j.occupies(int32(i)) {
 				all = append(all, start{j, int32(i)})
-				if packed { // it keeps its node: where CPU was enough for all before, so is the scarce resource now
-					at.slot = onNode(pool.usage.stays[at.slot].node)
-				} else {
-					at.slot = anywhere
+				if !packed { // else it keeps its node: where CPU was enough for all before, so is the scarce resource
+					at.node = anywhere
 				}
 			}
 		}
@@ -228,7 +226,7 @@ func (p *plan) learn(k int, need unit.Vector) {
 		at := &s.j.at[s.i]
 		if at.stage >= active {
 			seg, _ := p.c.Draft.Of(s.j.task(s.i))
-			at.slot = onNode(p.indexOf[seg.Node])
+			at.node = p.indexOf[seg.Node]
 		}
 		p.occupy(s.j, s.i)
 	}

@@ -13,10 +13,7 @@
 //     is exact for a whole pool; a profile for each node would cost as many times more as there are nodes. Only
 //     dimensions that can be short count: CPU, and those of which a task needs a larger part than of CPU.
 //   - Packed: needs of different sizes. Every stay has a node, and each node has a profile. A new stay goes to the
-//     first node with room at the wanted instant. If no node has room, a search moves planned stays to other nodes, at
-//     their times (pack.go). The search is complete, so that no existing room is refused, until its steps are used up
-//     or too many stays would have to move. Then each stay goes to the node where it can be first. Small pools are
-//     exact; the oracles beside the policies compare them with a search that tries all ways.
+//     node where it can be first, or last before its sub-deadline; the first of equals.
 //
 // The paper lets estimates be exact. This package adds its own rules for wrong ones (keeper.go): the plan bends, and a
 // job whose deadline gets into danger is remapped. As long as everything ends at its estimated end none of these rules

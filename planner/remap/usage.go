@@ -2,6 +2,7 @@ package remap
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -15,8 +16,7 @@ import (
 //
 // As long as the needs of all tasks are one, or can fill a node side by side (such as those of map and of reduce
 // tasks), the pool has a number of slots of each kind: stays of which at most n overlap can be put on n
-// slots, and one count of each kind is exact. Needs of different sizes are packed: every stay has its node, from which
-// it may be moved to another as long as it has not started.
+// slots, and one count of each kind is exact. Needs of different sizes are packed: every stay has its node.
 type layout struct {
 	nodes    int
 	capacity unit.Vector // of a node
@@ -103,52 +103,28 @@ type usage struct {
 	each  []timeline.Profile // by node, if packed
 	all   timeline.Profile   // of the nodes together, if packed
 
-	stays   []stay // those that are over are used again
-	unused  []int32
-	crowded int  // stays that had no room when they were added: only with them a node may be overdrawn
-	found   stay // the place that the last search found; see add
-	budget  int  // steps that searches may take; see search
-	search  search
-
 	saving bool
 	saved  saved
 
-	begins begins // of the plan's stays, unless packed; nil: not counted
+	// Of stays, whatever they need; only of plans whose searches are counted: the instants at which they begin, and how
+	// many there are.
+	begins begins
+	stays  timeline.Profile
 }
 
 // saved is what save remembers of a usage.
 type saved struct {
 	slots, each []timeline.Profile
-	all         timeline.Profile
-	stays       int
-	unused      []int32
-	crowded     int
-	changed     []change
+	all, stays  timeline.Profile
 	begun       []planner.Time // begins that were added since, and, as their complements, that were removed
 }
 
-// change is a stay as it was before it was removed or moved.
-type change struct {
-	id int32
-	stay
-}
-
-// stay is a task in a packed pool.
-type stay struct {
-	start, end planner.Time
-	need       unit.Vector
-	node       int32
-	fixed      bool // it runs there, or is bound to
-	live       bool
-	crowded    bool // there was no room when it was added
-}
-
-func newUsage(l *layout) *usage { return &usage{layout: l, budget: budgetCap} }
-
 // rearrange drops everything, to be added again after the layout has changed.
 func (u *usage) rearrange(now planner.Time) {
-	u.slots, u.each, u.stays, u.unused, u.crowded, u.found = nil, nil, nil, nil, 0, stay{}
-	clear(u.begins)
+	u.slots, u.each = nil, nil
+	if u.begins != nil {
+		u.countStays()
+	}
 	if !u.packed {
 		return
 	}
@@ -159,6 +135,12 @@ func (u *usage) rearrange(now planner.Time) {
 	}
 	u.all.Reset(u.scarcely(int64(u.nodes)))
 	u.all.Prune(now)
+}
+
+// countStays begins to count stays.
+func (u *usage) countStays() {
+	u.begins = begins{}
+	u.stays.Reset(unit.Vector{math.MaxInt32, unit.Unlimited, unit.Unlimited})
 }
 
 // scarcely returns the capacity of so many nodes in the dimensions that can be short.
@@ -186,82 +168,34 @@ func (u *usage) count(need *unit.Vector) *timeline.Profile {
 	return &u.slots[k]
 }
 
-// Slots say where in a packed pool a stay is, or is to be: the number of a stay, which may just have been removed, or
-// onNode, or anywhere. Pools that are not packed ignore them.
+// anywhere is the node of a stay in a packed pool that is to get one. Pools that are not packed ignore nodes.
 const anywhere int32 = -1
 
-// onNode is the slot on a node, by its number in the pool.
-func onNode(n int32) int32 { return -2 - n }
-
-// add takes need during [start, end), and returns the slot that the stay has got.
-func (u *usage) add(start, end planner.Time, need *unit.Vector, at int32, fixed bool) int32 {
+// add takes need during [start, end), and returns the node on which the stay is.
+func (u *usage) add(start, end planner.Time, need *unit.Vector, node int32) int32 {
+	u.begun(start, end, false)
 	if !u.packed {
 		u.count(need).Add(start, end, slot)
-		u.begun(start, start < end)
 		return 0
 	}
-	var node int32
-	switch {
-	case at >= 0:
-		node = u.stays[at].node
-	case at == anywhere:
-		if _, node = u.claim(start, end.Sub(start), need); node < 0 { // more is in use than there is, for ever
-			node = 0
-		}
-	default:
-		node = -2 - at
+	if node == anywhere {
+		_, node = u.claim(start, end.Sub(start), need)
+		node = max(0, node) // more may be in use than there is, for ever
 	}
-	id := int32(len(u.stays))
-	if n := len(u.unused); n > 0 {
-		id, u.unused = u.unused[n-1], u.unused[:n-1]
-	} else {
-		u.stays = append(u.stays, stay{})
-	}
-	s := stay{start: start, end: end, need: *need, node: node, live: true}
-	if s != u.found && !u.each[node].Fits(start, end, *need) {
-		s.crowded = true
-		u.crowded++
-	}
-	u.found, s.fixed = stay{}, fixed
-	u.stays[id] = s
 	u.each[node].Add(start, end, *need)
 	u.all.Add(start, end, *need)
-	u.budget = min(u.budget+budgetPerStay, budgetCap)
-	return id
+	return node
 }
 
 // remove undoes an add.
-func (u *usage) remove(at int32, start, end planner.Time, need *unit.Vector) {
+func (u *usage) remove(start, end planner.Time, need *unit.Vector, node int32) {
+	u.begun(start, end, true)
 	if !u.packed {
 		u.count(need).Remove(start, end, slot)
-		u.begun(^start, start < end)
 		return
 	}
-	u.keep(at)
-	s := &u.stays[at]
-	s.live, u.found = false, stay{}
-	u.unused = append(u.unused, at)
-	if s.crowded {
-		u.crowded--
-	}
-	u.each[s.node].Remove(start, end, *need)
+	u.each[node].Remove(start, end, *need)
 	u.all.Remove(start, end, *need)
-}
-
-// move puts a stay on another node.
-func (u *usage) move(id, node int32) {
-	u.keep(id)
-	s := &u.stays[id]
-	u.each[s.node].Remove(s.start, s.end, s.need)
-	s.node = node
-	u.each[node].Add(s.start, s.end, s.need)
-}
-
-// keep remembers a stay that is to be removed or moved.
-func (u *usage) keep(id int32) {
-	if u.saving && int(id) < u.saved.stays {
-		u.saved.changed = append(u.saved.changed, change{id, u.stays[id]})
-	}
 }
 
 // claim returns where and when a stay has room at once or, if it has none, has it first if only for an instant; -1 if
@@ -284,7 +218,10 @@ func (u *usage) prune(before planner.Time) {
 	if u.packed {
 		u.all.Prune(before)
 	}
-	maps.DeleteFunc(u.begins, func(span planner.Time, _ []planner.Time) bool { return span < before>>spanBits })
+	if u.begins != nil {
+		u.stays.Prune(before)
+		maps.DeleteFunc(u.begins, func(span planner.Time, _ []planner.Time) bool { return span < before>>spanBits })
+	}
 }
 
 // reset takes everything out.
@@ -292,14 +229,12 @@ func (u *usage) reset() {
 	for k := range u.slots {
 		u.slots[k].Reset(u.slots[k].Capacity())
 	}
-	if len(u.stays) == 0 {
-		return
-	}
 	for n := range u.each {
 		u.each[n].Reset(u.each[n].Capacity())
 	}
-	u.all.Reset(u.all.Capacity())
-	u.stays, u.unused, u.crowded, u.found = u.stays[:0], u.unused[:0], 0, stay{}
+	if u.packed {
+		u.all.Reset(u.all.Capacity())
+	}
 }
 
 // save remembers the usage, for restore or forget.
@@ -308,8 +243,8 @@ func (u *usage) save() {
 	s := &u.saved
 	s.slots, s.each = copied(s.slots, u.slots), copied(s.each, u.each)
 	s.all.Copy(&u.all)
+	s.stays.Copy(&u.stays)
 	s.begun = s.begun[:0]
-	s.stays, s.unused, s.crowded, s.changed = len(u.stays), append(s.unused[:0], u.unused...), u.crowded, s.changed[:0]
 }
 
 // copied copies profiles into the memory of others.
@@ -328,15 +263,7 @@ func (u *usage) restore() {
 	u.saving = false
 	s := &u.saved
 	u.slots, s.slots, u.each, s.each, u.all, s.all = s.slots, u.slots, s.each, u.each, s.all, u.all
-	u.stays = u.stays[:s.stays]
-	for _, c := range slices.Backward(s.changed) {
-		u.stays[c.id] = c.stay
-	}
-	for _, id := range s.unused {
-		u.stays[id].live = false
-	}
-	u.unused, s.unused = s.unused, u.unused
-	u.crowded, u.found = s.crowded, stay{}
+	u.stays, s.stays = s.stays, u.stays
 	for _, at := range slices.Backward(s.begun) {
 		u.begins.change(^at)
 	}
@@ -361,10 +288,17 @@ func (b begins) change(at planner.Time) {
 	}
 }
 
-// begun counts that a stay begins or, given the complement, does not any more.
-func (u *usage) begun(at planner.Time, takes bool) {
-	if u.begins == nil || !takes {
+// begun counts a stay or, if it goes, does not any more.
+func (u *usage) begun(start, end planner.Time, goes bool) {
+	if u.begins == nil || start >= end {
 		return
+	}
+	at := start
+	if goes {
+		at = ^start
+		u.stays.Remove(start, end, slot)
+	} else {
+		u.stays.Add(start, end, slot)
 	}
 	u.begins.change(at)
 	if u.saving {
@@ -373,15 +307,8 @@ func (u *usage) begun(at planner.Time, takes bool) {
 }
 
 // overlapping is how many stays overlap [from, until): a search that goes from resource to resource looks at them.
-func (u *usage) overlapping(from, until planner.Time) (n int64) {
-	for i := range u.stays {
-		if s := &u.stays[i]; s.live && s.start < until && s.end > from {
-			n++
-		}
-	}
-	for k := range u.slots {
-		n += u.slots[k].Used(from)[unit.CPU]
-	}
+func (u *usage) overlapping(from, until planner.Time) int64 {
+	n := u.stays.Used(from)[unit.CPU]
 	for span := from >> spanBits; span <= (until-1)>>spanBits; span++ {
 		for _, at := range u.begins[span] {
 			if at > from && at < until {
@@ -407,89 +334,59 @@ func (u *usage) soonest(need *unit.Vector, dur time.Duration, from, before plann
 	return at, node
 }
 
-// overdrawn reports whether usage exceeds capacity at an instant, in a dimension of need, where the stay of a slot is.
-func (u *usage) overdrawn(at planner.Time, need *unit.Vector, id int32) bool {
+// overdrawn reports whether usage exceeds capacity at an instant, in a dimension of need, where a stay is.
+func (u *usage) overdrawn(at planner.Time, need *unit.Vector, node int32) bool {
 	if !u.packed {
 		c := u.count(need)
 		return c.Used(at)[unit.CPU] > c.Capacity()[unit.CPU]
 	}
-	used := u.each[u.stays[id].node].Used(at)
+	used := u.each[node].Used(at)
 	return slices.ContainsFunc(u.dims, func(d unit.Dim) bool { return need[d] > 0 && used[d] > u.capacity[d] })
 }
 
-// earliest returns the first instant, from the given one on, from which need is free for dur, and the slot to add it
-// with. In a packed pool others that are planned may move to other nodes for that.
-func (u *usage) earliest(need *unit.Vector, dur time.Duration, from planner.Time) (at planner.Time, where int32,
+// earliest returns the first instant, from the given one on, from which need is free for dur, and the node to add it
+// on. The excess of a packed node, where a plan bent, counts against all: it takes the first room that comes, on any.
+func (u *usage) earliest(need *unit.Vector, dur time.Duration, from planner.Time) (at planner.Time, node int32,
 	ok bool) {
 	if !u.packed {
 		at, ok = u.count(need).Earliest(slot, dur, from)
 		return at, 0, ok
 	}
-	// The excess of a node, where a plan bent, counts against all: it takes the first room that comes, on any node.
-	if u.crowded > 0 {
-		if from, ok = u.all.Earliest(*need, dur, from); !ok {
-			return 0, anywhere, false
-		}
+	if from, ok = u.all.Earliest(*need, dur, from); !ok {
+		return 0, anywhere, false
 	}
-	at, node := u.soonest(need, dur, from, unit.Never)
-	if at > from && u.nodes > 1 && u.budget > 0 {
-		// on no node before: nodes together hold no less than one
-		if from, ok = u.all.Earliest(*need, dur, from); ok && at > from {
-			if start, n, found := u.squeeze(need, dur, from, at); found {
-				at, node = start, n
-			}
-		}
-	}
-	return u.find(at, dur, need, node)
+	at, node = u.soonest(need, dur, from, unit.Never)
+	return at, node, node >= 0
 }
 
 // latest returns the last instant, from the given one on, from which need is free for dur and over by until, and the
-// slot to add it with. In a packed pool others that are planned may move to other nodes for that.
-func (u *usage) latest(need *unit.Vector, dur time.Duration, from, until planner.Time) (at planner.Time, where int32,
+// node to add it on.
+func (u *usage) latest(need *unit.Vector, dur time.Duration, from, until planner.Time) (at planner.Time, node int32,
 	ok bool) {
 	if !u.packed {
 		at, ok = u.count(need).Latest(slot, dur, from, until)
 		return at, 0, ok
 	}
-	if u.crowded > 0 { // see earliest
-		last, ok := u.all.Latest(*need, dur, from, until)
-		if !ok {
-			return 0, anywhere, false
-		}
-		until = last.Add(dur)
+	last, ok := u.all.Latest(*need, dur, from, until) // see earliest
+	if !ok {
+		return 0, anywhere, false
 	}
-	at, node := planner.Time(-1), int32(-1)
+	at, node = -1, anywhere
 	for n := range u.each {
-		if start, fits := u.each[n].Latest(*need, dur, max(from, at+1), until); fits {
+		if start, fits := u.each[n].Latest(*need, dur, max(from, at+1), last.Add(dur)); fits {
 			at, node = start, int32(n)
 		}
 	}
-	if from = max(from, at+1); until-from >= planner.Time(dur) && u.nodes > 1 && u.budget > 0 {
-		if last, ok := u.all.Latest(*need, dur, from, until); ok {
-			if start, n, found := u.squeezeLate(need, dur, from, last.Add(dur)); found {
-				at, node = start, n
-			}
-		}
-	}
-	return u.find(at, dur, need, node)
-}
-
-// find says where a stay has room.
-func (u *usage) find(at planner.Time, dur time.Duration, need *unit.Vector, node int32) (planner.Time, int32, bool) {
-	if node < 0 {
-		return 0, anywhere, false
-	}
-	u.found = stay{start: at, end: at.Add(dur), need: *need, node: node, live: true}
-	return at, onNode(node), true
+	return at, node, node >= 0
 }
 
 // sometime returns when a stay that has lost its place has the first claim on room, if only for an instant: from then
 // on it waits for no other. In a packed pool it moves to another node if that has room for all of it.
-func (u *usage) sometime(need *unit.Vector, dur time.Duration, from planner.Time) (at planner.Time, slot int32,
+func (u *usage) sometime(need *unit.Vector, dur time.Duration, from planner.Time) (at planner.Time, node int32,
 	ok bool) {
 	if !u.packed {
 		return u.earliest(need, 1, from)
 	}
-	at, node := u.claim(from, dur, need)
-	return at, onNode(node), node >= 0
+	at, node = u.claim(from, dur, need)
+	return at, node, node >= 0
 }
