@@ -202,7 +202,7 @@ func (i *images) fetching(pull string, view *term.Progress) *fetching {
 
 // fetchDocker makes images present in the Docker Engine.
 func fetchDocker(ctx context.Context, f *fetching, wanted []fetch.Wanted) ([]fetch.Image, error) {
-	return docker.Fetch{Options: f.Options}.Images(ctx, wanted)
+	return docker.Fetch(ctx, f.Options, wanted)
 }
 
 // fetchOCI unpacks images in the store of this host, if it can run containers without a daemon.
@@ -241,23 +241,14 @@ func fetchStored(ctx context.Context, f *fetching, wanted []fetch.Wanted) ([]fet
 	engine := &docker.Source{}
 	defer engine.Close()
 	logins := sync.OnceValues(docker.ReadLogins)
-	from := image.Fetch{Options: f.Options, Engine: engine,
-		Login: func(domain string) (l image.Login, err error) {
+	return f.images.store.Fetch(ctx, image.Fetch{Options: f.Options, Engine: engine,
+		Login: func(domain string) (fetch.Login, error) {
 			all, err := logins()
-			if err == nil {
-				l.User, l.Password, l.Identity, l.Token, err = all.For(domain)
+			if err != nil {
+				return fetch.Login{}, err
 			}
-			return l, err
-		}}
-	found, err := f.images.store.Fetch(ctx, from, wanted)
-	if err != nil {
-		return nil, err
-	}
-	var out []fetch.Image
-	for _, i := range found {
-		out = append(out, i.Image)
-	}
-	return out, nil
+			return all.For(domain)
+		}}, wanted)
 }
 
 // Fetch makes images present for containers of no run. It returns the store that they are in, if there is one.
@@ -411,8 +402,8 @@ func Unfinished(ctx context.Context, dir string) bool {
 
 // loadDocker loads an archive into the Docker Engine, which takes the name from it.
 func loadDocker(ctx context.Context, _ string, archive *os.File) error {
-	_, err := docker.Fetch{Options: fetch.Options{Pull: fetch.PullAlways}}.Images(ctx,
-		[]fetch.Wanted{{Ref: "file://" + archive.Name()}})
+	wanted := []fetch.Wanted{{Ref: "file://" + archive.Name()}}
+	_, err := docker.Fetch(ctx, fetch.Options{Pull: fetch.PullAlways}, wanted)
 	return err
 }
 

@@ -13,50 +13,47 @@ import (
 	"path"
 	"strings"
 
-	"github.com/docker/docker/api/types/registry"
-
 	"gantry/executor/container/fetch"
 )
 
-// archive makes the image of an archive present. One that the engine has already is loaded again only if asked.
-func (x *fetcher) archive(ctx context.Context, shown, name string, again bool) (fetch.Image, error) {
+// FromArchive implements fetch.Keeper. An image that the engine has already is loaded again only if all are fetched.
+func (x *fetcher) FromArchive(ctx context.Context, shown, name string) (*fetch.Image, error) {
 	f, _, err := x.OpenArchive(shown, name)
 	if err != nil {
-		return fetch.Image{}, err
+		return nil, err
 	}
 	defer f.Close()
+	const one = "write one with docker save that has only the image that is meant"
 	ids, err := archived(f)
 	switch {
 	case err != nil:
-		return fetch.Image{}, fetch.NoImage(shown, err.Error(), "write it again with docker save")
+		return nil, fetch.NoImage(shown, err.Error(), "write it again with docker save")
 	case len(ids) > 1:
-		return fetch.Image{}, fetch.NoImage(shown, fmt.Sprintf("the archive has %d images", len(ids)),
-			"write one with docker save that has only the image that is meant")
-	case len(ids) == 1 && !again:
-		if i, err := x.inspect(ctx, ids[0]); err == nil || errors.Is(err, fetch.ErrUnusable) {
+		return nil, fetch.NoImage(shown, fmt.Sprintf("the archive has %d images", len(ids)), one)
+	case len(ids) == 1 && x.Pull != fetch.PullAlways:
+		if i, _, err := x.Have(ctx, shown, ids[0]); i != nil || errors.Is(err, fetch.ErrUnusable) {
 			return i, err
 		}
 	}
 	if x.Look {
-		return fetch.Image{Source: "load"}, nil
+		return &fetch.Image{Source: "load"}, nil
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return fetch.Image{}, fetch.Unusable(shown, err.Error(), "read it from another disk")
+		return nil, fetch.Unusable(shown, err.Error(), "read it from another disk")
 	}
 	x.Begin(shown, "loading")
 	answer, err := x.cli.ImageLoad(patient(ctx), f)
 	var text []string
 	if err == nil {
 		text, err = x.follow(shown, answer.Body, func() {})
-		answer.Body.Close()
 	}
 	if ctx.Err() != nil {
-		return fetch.Image{}, ctx.Err()
+		return nil, ctx.Err()
 	}
 	if err != nil {
-		return fetch.Image{}, x.why(ctx, shown, "", registry.AuthConfig{}, nil, fmt.Errorf("docker load: %w", err))
+		return nil, x.why(ctx, shown, "", fetch.Login{}, nil, fmt.Errorf("docker load: %w", err))
 	}
-	loaded := fetch.Image{}
+	var loaded *fetch.Image
 	for _, line := range text {
 		_, ref, ok := strings.Cut(line, "Loaded image: ")
 		if !ok {
@@ -65,21 +62,19 @@ func (x *fetcher) archive(ctx context.Context, shown, name string, again bool) (
 		if !ok {
 			continue
 		}
-		i, err := x.inspect(ctx, ref)
+		i, err := x.arrived(ctx, shown, ref, "loaded")
 		if err != nil {
-			return fetch.Image{}, x.local(shown, err)
+			return nil, err
 		}
-		if loaded.ID != "" && loaded.ID != i.ID {
-			return fetch.Image{}, fetch.NoImage(shown, "the archive has several images",
-				"write one with docker save that has only the image that is meant")
+		if loaded != nil && loaded.ID != i.ID {
+			return nil, fetch.NoImage(shown, "the archive has several images", one)
 		}
 		loaded = i
 	}
-	if loaded.ID == "" {
-		return fetch.Image{}, fetch.NoImage(shown, "the archive has no image: "+strings.Join(text, " "),
+	if loaded == nil {
+		return nil, fetch.NoImage(shown, "the archive has no image: "+strings.Join(text, " "),
 			"write it with docker save")
 	}
-	loaded.Source = "loaded"
 	return loaded, nil
 }
 

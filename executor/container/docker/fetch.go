@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/containerd/errdefs"
 	"github.com/distribution/reference"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/registry"
@@ -21,162 +20,67 @@ import (
 	"gantry/executor/container/fetch"
 )
 
-// Fetch fetches images into the engine.
-type Fetch struct {
-	fetch.Options
-	Host string // of the engine; "": as the Docker client's environment says
-}
-
 // DefaultPatience is how long an image may arrive without progress. Engines say nothing while they check a layer.
 const DefaultPatience = 2 * time.Minute
 
 // errSilent is why a pull is given up.
 var errSilent = errors.New("no answer, and no progress")
 
-// fetcher fetches the images of a run.
+// fetcher fetches images into the engine, as a fetch.Keeper.
 type fetcher struct {
-	Fetch
-	cli      *client.Client
+	fetch.Options
+	Source
 	platform string // of the engine
 	logins   func() (*Logins, error)
 }
 
-// Images makes all images present, in parallel, and returns them in the order of wanted. An error names each missing
-// image, with the reason and the remedy; it wraps fetch.ErrNoImage if the workflow is at fault, else
-// container.ErrUnusable.
-func (f Fetch) Images(ctx context.Context, wanted []fetch.Wanted) ([]fetch.Image, error) {
+// Fetch makes all images present in the engine; see fetch.Options.Bring.
+func Fetch(ctx context.Context, o fetch.Options, wanted []fetch.Wanted) ([]fetch.Image, error) {
 	if len(wanted) == 0 {
 		return nil, nil
 	}
-	cli, err := Connect(ctx, f.Host)
+	x := &fetcher{Options: o.Started(DefaultPatience), logins: sync.OnceValues(ReadLogins)}
+	defer x.Close()
+	cli, err := x.client(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer cli.Close()
-	f.Options = f.Started(DefaultPatience)
-	x := &fetcher{Fetch: f, cli: cli, logins: sync.OnceValues(ReadLogins)}
-	v, err := x.cli.ServerVersion(ctx)
+	v, err := cli.ServerVersion(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%w: Docker Engine: %w", container.ErrUnusable, err)
 	}
 	x.platform = v.Os + "/" + v.Arch
-	out, errs := make([]fetch.Image, len(wanted)), make([]error, len(wanted))
-	var work sync.WaitGroup
-	for i := range wanted {
-		work.Go(func() { out[i], errs[i] = x.fetch(ctx, &wanted[i]) })
-	}
-	work.Wait()
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return out, errors.Join(errs...)
+	return x.Bring(ctx, x, wanted)
 }
 
-// fetch makes one image present.
-func (x *fetcher) fetch(ctx context.Context, w *fetch.Wanted) (fetch.Image, error) {
-	began := time.Now()
-	name, archive := w.Name()
-	var i fetch.Image
-	var err error
+// Have implements fetch.Keeper.
+func (x *fetcher) Have(ctx context.Context, shown, ref string) (i *fetch.Image, lacks string, err error) {
+	a, err := x.inspect(ctx, ref)
 	switch {
-	case w.ID != "":
-		i, err = x.same(ctx, w, name, archive)
-	case archive:
-		i, err = x.archive(ctx, w.Ref, name, x.Pull == fetch.PullAlways)
-	default:
-		i, err = x.reference(ctx, w.Ref, name)
+	case err != nil:
+		return nil, "", fmt.Errorf("%w: %w", container.ErrUnusable, err)
+	case a == nil:
+		return nil, "the Docker Engine does not have it", nil
 	}
-	if err != nil {
-		return fetch.Image{}, err
-	}
-	i.Ref, i.Took = w.Ref, time.Since(began)
-	if i.Source != "local" && i.ID != "" {
-		x.End(i)
-	}
-	return i, nil
-}
-
-// reference makes the image of a reference present.
-func (x *fetcher) reference(ctx context.Context, shown, ref string) (fetch.Image, error) {
-	named, invalid := reference.ParseNormalizedNamed(ref)
-	if x.Pull != fetch.PullAlways || invalid != nil || strings.HasPrefix(ref, fetch.Own) {
-		i, err := x.inspect(ctx, ref)
-		if err == nil || invalid == nil && !errdefs.IsNotFound(err) {
-			return i, x.local(shown, err)
-		}
-	}
-	switch {
-	case invalid != nil:
-		return fetch.Image{}, fetch.NoImage(shown, invalid.Error(),
-			"write it as NAME:TAG or REGISTRY/NAME:TAG")
-	case strings.HasPrefix(ref, fetch.Own):
-		return fetch.Image{}, noImage(shown)
-	case x.Pull == fetch.PullNever:
-		return fetch.Image{}, fetch.NoImage(shown,
-			"the Docker Engine does not have it, and --pull never forbids to fetch it",
-			"docker pull "+ref+", or leave out --pull never")
-	}
-	if x.Look {
-		return fetch.Image{Source: "pull"}, nil
-	}
-	if err := x.pull(ctx, shown, named); err != nil {
-		return fetch.Image{}, err
-	}
-	i, err := x.inspect(ctx, ref)
-	i.Source = "pulled"
-	return i, x.local(shown, err)
-}
-
-// same makes the image present that ran before under the name.
-func (x *fetcher) same(ctx context.Context, w *fetch.Wanted, name string, archive bool) (fetch.Image, error) {
-	i, err := x.inspect(ctx, w.ID)
-	if err == nil || !errdefs.IsNotFound(err) {
-		i.Digest = w.Digest
-		return i, x.local(w.Ref, err)
-	}
-	const remedy = "start a new run with gantry run, or bring that image back with docker load"
-	gone := "the image that this run began with, " + w.ID + ", is no longer on this host"
-	switch {
-	case archive:
-		i, err = x.archive(ctx, w.Ref, name, false)
-	case w.Digest != "" && x.Pull != fetch.PullNever:
-		var named reference.Named
-		if named, err = reference.ParseNormalizedNamed(w.Digest); err == nil {
-			err = x.pull(ctx, w.Ref, named)
-		}
-		if err == nil {
-			i, err = x.inspect(ctx, w.Digest)
-			i.Source = "pulled"
-		}
-	default:
-		return fetch.Image{}, fetch.NoImage(w.Ref, gone, remedy)
-	}
-	if err == nil && i.ID != w.ID {
-		err = fetch.NoImage(w.Ref, gone+": it is "+i.ID+" now", remedy)
-	}
-	return i, err
-}
-
-// local describes a failed request to the engine for an image.
-func (x *fetcher) local(shown string, err error) error {
-	if err == nil || errors.Is(err, fetch.ErrNoImage) || errors.Is(err, fetch.ErrUnusable) {
-		return err
-	}
-	return fmt.Errorf("%w: image %s: ask the Docker Engine for it: %w", container.ErrUnusable, shown, err)
-}
-
-// inspect returns an image that the engine has.
-func (x *fetcher) inspect(ctx context.Context, ref string) (fetch.Image, error) {
-	a, err := x.cli.ImageInspect(ctx, ref)
-	if err != nil {
-		return fetch.Image{}, err
-	}
-	i := fetch.Image{ID: a.ID, Platform: a.Os + "/" + a.Architecture, Bytes: a.Size, Source: "local"}
+	i = &fetch.Image{ID: a.ID, Digest: digestOf(ref, a.RepoDigests), Platform: a.Os + "/" + a.Architecture,
+		Bytes: a.Size, Source: "local"}
 	if !fetch.Runs(x.platform, a.Os, a.Architecture) {
-		return i, fetch.Unusable(ref, "it is for "+i.Platform+", this host is "+x.platform,
+		return nil, "", fetch.Unusable(shown, "it is for "+i.Platform+", this host is "+x.platform,
 			"docker pull --platform "+x.platform+" "+ref+", or name another image")
 	}
-	i.Digest = digestOf(ref, a.RepoDigests)
+	return i, "", nil
+}
+
+// arrived returns an image that the engine has just got.
+func (x *fetcher) arrived(ctx context.Context, shown, ref, source string) (*fetch.Image, error) {
+	i, lacks, err := x.Have(ctx, shown, ref)
+	if err == nil && i == nil {
+		err = fetch.Unusable(shown, lacks+" any more", "try again")
+	}
+	if err != nil {
+		return nil, err
+	}
+	i.Source = source
 	return i, nil
 }
 
@@ -194,18 +98,23 @@ func digestOf(ref string, all []string) (digest string) {
 	return digest
 }
 
-// pull fetches an image from its registry.
-func (x *fetcher) pull(ctx context.Context, shown string, named reference.Named) error {
+// FromRegistry implements fetch.Keeper.
+func (x *fetcher) FromRegistry(ctx context.Context, shown string, named reference.Named) (*fetch.Image, error) {
 	x.Begin(shown, "pulling")
 	domain := reference.Domain(named)
+	var login fetch.Login
+	logins, noLogin := x.logins()
+	if noLogin == nil {
+		login, noLogin = logins.For(domain)
+	}
 	var auth registry.AuthConfig
-	logins, loginErr := x.logins()
-	if loginErr == nil {
-		auth, loginErr = logins.of(domain)
+	if login != (fetch.Login{}) {
+		auth = registry.AuthConfig{Username: login.User, Password: login.Password, ServerAddress: server(domain),
+			IdentityToken: login.Identity, RegistryToken: login.Token}
 	}
 	encoded, err := registry.EncodeAuthConfig(auth)
 	if err != nil {
-		return fmt.Errorf("%w: image %s: login for %s: %w", container.ErrUnusable, shown, domain, err)
+		return nil, fmt.Errorf("%w: image %s: login for %s: %w", container.ErrUnusable, shown, domain, err)
 	}
 	asked, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
@@ -214,19 +123,20 @@ func (x *fetcher) pull(ctx context.Context, shown string, named reference.Named)
 	answer, err := x.cli.ImagePull(patient(asked), named.String(), image.PullOptions{RegistryAuth: encoded})
 	if err == nil {
 		_, err = x.follow(shown, answer, func() { watch.Reset(x.Patience) })
-		answer.Close()
 	}
 	switch {
-	case err == nil || ctx.Err() != nil:
-		return err
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err == nil:
+		return x.arrived(ctx, shown, named.String(), "pulled")
 	case errors.Is(context.Cause(asked), errSilent):
-		return fetch.Unusable(shown, fmt.Sprintf("%s for %s from the registry %s", errSilent, x.Patience,
+		return nil, fetch.Unusable(shown, fmt.Sprintf("%s for %s from the registry %s", errSilent, x.Patience,
 			domain), "check that it is up and that this host reaches it, or docker load the image")
 	}
-	return x.why(ctx, shown, domain, auth, loginErr, err)
+	return nil, x.why(ctx, shown, domain, login, noLogin, err)
 }
 
-// message is one of the stream that the engine answers with while it pulls or loads.
+// message is one of the stream that the engine answers with while it makes an image.
 type message struct {
 	Stream string `json:"stream"`
 	Status string `json:"status"`
@@ -238,21 +148,29 @@ type message struct {
 	Error string `json:"error"`
 }
 
-// follow reads the stream to its end and returns its last lines of text. The outcome of the request is in it.
-func (x *fetcher) follow(shown string, stream io.Reader, heard func()) (text []string, err error) {
-	type part struct{ done, total int64 }
-	layers := map[string]*part{}
-	var done, total int64
+// listen reads a stream of messages to its end, where the outcome of the request is: each may be an error.
+func listen(stream io.ReadCloser, hear func(m *message)) error {
+	defer stream.Close()
 	for messages := json.NewDecoder(stream); ; {
 		var m message
 		switch err := messages.Decode(&m); {
 		case err == io.EOF:
-			return text, nil
+			return nil
 		case err != nil:
-			return text, fmt.Errorf("the answer of the Docker Engine breaks off: %w", err)
+			return fmt.Errorf("the answer of the engine breaks off: %w", err)
 		case m.Error != "":
-			return text, errors.New(m.Error)
+			return errors.New(m.Error)
 		}
+		hear(&m)
+	}
+}
+
+// follow shows the progress of a stream, and returns its last lines of text.
+func (x *fetcher) follow(shown string, stream io.ReadCloser, heard func()) (text []string, err error) {
+	type part struct{ done, total int64 }
+	layers := map[string]*part{}
+	var done, total int64
+	err = listen(stream, func(m *message) {
 		heard()
 		if m.Stream != "" && len(text) < 100 {
 			text = append(text, strings.TrimSpace(m.Stream))
@@ -273,21 +191,31 @@ func (x *fetcher) follow(shown string, stream io.Reader, heard func()) (text []s
 		if total > 0 {
 			x.Progress(shown, done, total)
 		}
-	}
+	})
+	return text, err
 }
 
-// why explains why an image could not be pulled or loaded. The engine gives most reasons in words alone, which differ
-// between its versions.
-func (x *fetcher) why(ctx context.Context, shown, domain string, auth registry.AuthConfig, loginErr, err error) error {
+// refusals are the words by which engines give the reasons of registries, which differ between their versions.
+var refusals = []struct {
+	kind  fetch.Refusal
+	words []string
+}{
+	{fetch.Limited, []string{"toomanyrequests", "rate limit"}},
+	{fetch.Denied, []string{"unauthorized", "denied", "no basic auth", "authentication required", "incorrect username",
+		"authorization failed", "forbidden"}},
+	{fetch.Absent, []string{"manifest unknown", "not found", "name unknown", "no such image"}},
+	{fetch.Plain, []string{"http response to https client"}},
+	{fetch.Certificate, []string{"x509", "certificate"}},
+	{fetch.Away, []string{"dial tcp", "connection refused", "no such host", "i/o timeout", "network is unreachable",
+		"eof", "connection reset", "deadline exceeded", "server misbehaving", "no route to host", "tls handshake",
+		"request canceled"}},
+}
+
+// why explains why an image could not be pulled or loaded.
+func (x *fetcher) why(ctx context.Context, shown, domain string, login fetch.Login, noLogin, err error) error {
 	text := strings.TrimPrefix(err.Error(), "Error response from daemon: ")
 	says := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(strings.ToLower(text), w) })
-	}
-	who := "the registry " + domain
-	anonymous := auth == (registry.AuthConfig{})
-	denied := "docker login " + domain
-	if domain == "docker.io" {
-		denied = "docker login"
 	}
 	switch {
 	case client.IsErrConnectionFailed(err):
@@ -300,37 +228,17 @@ func (x *fetcher) why(ctx context.Context, shown, domain string, auth registry.A
 		return fetch.Unusable(shown, "the disk of the Docker Engine is full: "+text,
 			"free space in "+root+", for example with docker system prune")
 	case says("no matching manifest", "no match for platform", "does not provide the specified platform"):
-		return fetch.Unusable(shown, who+" has it, but not for "+x.platform+": "+text,
+		return fetch.Unusable(shown, "the registry "+domain+" has it, but not for "+x.platform+": "+text,
 			"name another image or tag")
-	case says("toomanyrequests", "rate limit"):
-		return fetch.Unusable(shown, who+" limits pulls: "+text, denied+", or try again later")
-	case says("unauthorized", "denied", "no basic auth", "authentication required", "incorrect username",
-		"authorization failed", "forbidden"):
-		reason, remedy := who+" refuses it without a login: ", "check the name, or log in with "+denied
-		if !anonymous {
-			reason, remedy = who+" refuses it to the login of your Docker configuration: ",
-				"check the name, or log in again with "+denied
+	}
+	for _, r := range refusals {
+		if domain != "" && says(r.words...) {
+			return fetch.Refused(r.kind, shown, domain, text, login, noLogin)
 		}
-		if loginErr != nil {
-			text += "; " + loginErr.Error()
-		}
-		return fetch.Unusable(shown, reason+text, remedy)
-	case says("manifest unknown", "not found", "name unknown", "no such image"):
-		return fetch.NoImage(shown, who+" does not have it: "+text, "check name, tag and digest")
-	case says("digest"):
-		return fetch.Unusable(shown, who+" sends other content than its digest says: "+text,
+	}
+	if domain != "" && says("digest") {
+		return fetch.Unusable(shown, "the registry "+domain+" sends other content than its digest says: "+text,
 			"try again; if it stays, tell whoever runs the registry")
-	case says("http response to https client"):
-		return fetch.Unusable(shown, who+" speaks HTTP only: "+text,
-			"add it to insecure-registries in /etc/docker/daemon.json if you trust the network")
-	case says("x509", "certificate"):
-		return fetch.Unusable(shown, "the certificate of "+who+" is not valid here: "+text,
-			"put its authority into /etc/docker/certs.d/"+domain+"/ca.crt")
-	case says("dial tcp", "connection refused", "no such host", "i/o timeout", "network is unreachable", "eof",
-		"connection reset", "deadline exceeded", "server misbehaving", "no route to host", "tls handshake",
-		"request canceled"):
-		return fetch.Unusable(shown, who+" cannot be reached: "+text,
-			"check the name and the network, or bring the image by docker load and use --pull never")
 	}
 	return fetch.Unusable(shown, text, "try docker pull "+strings.TrimPrefix(shown, "docker://"))
 }

@@ -91,7 +91,7 @@ func remove(t *testing.T, cli *client.Client, ref string) {
 // fetch fetches one image.
 func fetched(t *testing.T, pull fetch.Pull, wanted fetch.Wanted) (fetch.Image, error) {
 	t.Helper()
-	got, err := docker.Fetch{Options: fetch.Options{Pull: pull}}.Images(t.Context(), []fetch.Wanted{wanted})
+	got, err := docker.Fetch(t.Context(), fetch.Options{Pull: pull}, []fetch.Wanted{wanted})
 	if err != nil {
 		return fetch.Image{}, err
 	}
@@ -138,10 +138,10 @@ func TestImagesArriveFromARegistry(t *testing.T) {
 
 	var mu sync.Mutex
 	began, ended := map[string]bool{}, map[string]string{}
-	both := docker.Fetch{Options: fetch.Options{Pull: fetch.PullMissing,
+	both := fetch.Options{Pull: fetch.PullMissing,
 		Begin: func(ref, _ string) { mu.Lock(); began[ref] = true; mu.Unlock() },
-		End:   func(i fetch.Image) { mu.Lock(); ended[i.Ref] = i.ID; mu.Unlock() }}}
-	got, err := both.Images(t.Context(), []fetch.Wanted{{Ref: one}, {Ref: "docker://" + two}, {Ref: busybox}})
+		End:   func(i fetch.Image) { mu.Lock(); ended[i.Ref] = i.ID; mu.Unlock() }}
+	got, err := docker.Fetch(t.Context(), both, []fetch.Wanted{{Ref: one}, {Ref: "docker://" + two}, {Ref: busybox}})
 	must(t, err)
 	if !began[one] || !began["docker://"+two] || began[busybox] || ended[one] != got[0].ID {
 		t.Errorf("began %v, ended %v", began, ended)
@@ -217,7 +217,7 @@ func TestImagesArriveFromARegistry(t *testing.T) {
 	defer silent.Close()
 	mute := silent.Addr().String() + "/x"
 	impatient := fetch.Options{Pull: fetch.PullMissing, Patience: 300 * time.Millisecond}
-	_, err = docker.Fetch{Options: impatient}.Images(t.Context(), []fetch.Wanted{{Ref: mute}})
+	_, err = docker.Fetch(t.Context(), impatient, []fetch.Wanted{{Ref: mute}})
 	refuses(t, err, fetch.ErrUnusable, mute, "no answer, and no progress for 300ms", "check that it is up")
 	for _, bad := range []string{"UPPER", "a b", "x:", "-"} {
 		_, err = fetched(t, fetch.PullMissing, fetch.Wanted{Ref: bad})
@@ -231,7 +231,7 @@ func TestImagesArriveFromARegistry(t *testing.T) {
 	refuses(t, err, fetch.ErrUnusable, foreign, "linux/s390x", "this host is linux/")
 
 	// All that are missing are named at once.
-	_, err = both.Images(t.Context(), []fetch.Wanted{{Ref: one + "x"}, {Ref: busybox}, {Ref: two + ":x"}})
+	_, err = docker.Fetch(t.Context(), both, []fetch.Wanted{{Ref: one + "x"}, {Ref: busybox}, {Ref: two + ":x"}})
 	refuses(t, err, fetch.ErrNoImage, one+"x", two+":x")
 
 	// The registry's disk has gone wrong.

@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -131,19 +130,8 @@ func EnsureEmptyImage(ctx context.Context, cli Images) error {
 	if err != nil {
 		return fmt.Errorf("build image %s: %w", EmptyImage, err)
 	}
-	defer answer.Close()
-	// The outcome comes at the end of a stream of messages, of which each may be an error.
-	for messages := json.NewDecoder(answer); ; {
-		var m struct {
-			Error string `json:"error"`
-		}
-		switch err := messages.Decode(&m); {
-		case err == io.EOF:
-			return CheckImage(ctx, cli, EmptyImage)
-		case err != nil:
-			return fmt.Errorf("build image %s: answer of the engine: %w", EmptyImage, err)
-		case m.Error != "":
-			return fmt.Errorf("build image %s: %s", EmptyImage, m.Error)
-		}
+	if err := listen(answer, func(*message) {}); err != nil {
+		return fmt.Errorf("build image %s: %w", EmptyImage, err)
 	}
+	return CheckImage(ctx, cli, EmptyImage)
 }

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -18,13 +19,10 @@ import (
 	"github.com/docker/cli/cli/config/types"
 	"github.com/docker/docker-credential-helpers/client"
 	"github.com/docker/docker-credential-helpers/credentials"
-	"github.com/docker/docker/api/types/registry"
 
+	"gantry/executor/container/fetch"
 	"gantry/executor/container/stage"
 )
-
-// hub is the name under which Docker's configuration keeps the login of docker.io.
-const hub = "https://index.docker.io/v1/"
 
 // Logins are the logins in a Docker configuration, from "docker login".
 type Logins struct {
@@ -67,19 +65,25 @@ func ReadLogins() (*Logins, error) {
 	return l, nil
 }
 
-// of returns the login for a registry, such as docker.io or localhost:5000; empty if there is none. As with the docker
-// command, DOCKER_AUTH_CONFIG comes before the credential helper, and that before the file.
-func (l *Logins) of(domain string) (registry.AuthConfig, error) {
+// server is the name under which Docker's configuration keeps the login for a registry.
+func server(domain string) string {
 	if domain == "docker.io" {
-		domain = hub
+		return "https://index.docker.io/v1/"
 	}
+	return domain
+}
+
+// For returns the login for a registry, such as docker.io or localhost:5000; empty if there is none. As with the docker
+// command, DOCKER_AUTH_CONFIG comes before the credential helper, and that before the file.
+func (l *Logins) For(domain string) (fetch.Login, error) {
+	login := func(a types.AuthConfig) fetch.Login {
+		return fetch.Login{User: a.Username, Password: a.Password, Identity: a.IdentityToken, Token: a.RegistryToken}
+	}
+	domain = server(domain)
 	if a, err := new(configfile.ConfigFile).GetAuthConfig(domain); err == nil && a != (types.AuthConfig{}) {
 		return login(a), nil
 	}
-	helper := l.file.CredentialHelpers[domain]
-	if helper == "" {
-		helper = l.file.CredentialsStore
-	}
+	helper := cmp.Or(l.file.CredentialHelpers[domain], l.file.CredentialsStore)
 	a, _ := dockercredentials.NewFileStore(l.file).Get(domain)
 	if helper == "" {
 		return login(a), nil
@@ -92,20 +96,9 @@ func (l *Logins) of(domain string) (registry.AuthConfig, error) {
 		return login(a), fmt.Errorf("docker-credential-%s, which %s names for it, gives no login: %w", helper, l.path,
 			err)
 	case c.Username == "<token>":
-		return registry.AuthConfig{ServerAddress: domain, IdentityToken: c.Secret}, nil
+		return fetch.Login{Identity: c.Secret}, nil
 	}
-	return registry.AuthConfig{ServerAddress: domain, Username: c.Username, Password: c.Secret}, nil
-}
-
-func login(a types.AuthConfig) registry.AuthConfig {
-	return registry.AuthConfig{Username: a.Username, Password: a.Password, Auth: a.Auth,
-		ServerAddress: a.ServerAddress, IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken}
-}
-
-// For returns the login for a registry, see of: a name and its password, a token to get others with, or a token.
-func (l *Logins) For(domain string) (user, password, identity, token string, err error) {
-	a, err := l.of(domain)
-	return a.Username, a.Password, a.IdentityToken, a.RegistryToken, err
+	return fetch.Login{User: c.Username, Password: c.Secret}, nil
 }
 
 // helper runs a credential helper as the user whose login it has.

@@ -8,10 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/distribution/reference"
 	"github.com/opencontainers/go-digest"
@@ -33,11 +31,11 @@ type Engine interface {
 // Fetch says how images come into the store.
 type Fetch struct {
 	fetch.Options
-	Engine Engine                             // nil: there is none
-	Login  func(domain string) (Login, error) // for a registry, such as docker.io; nil: none
+	Engine Engine                                   // nil: there is none
+	Login  func(domain string) (fetch.Login, error) // for a registry, such as docker.io; nil: none
 }
 
-// fetcher brings the images of a run.
+// fetcher brings the images of a run, as a fetch.Keeper.
 type fetcher struct {
 	Fetch
 	*Store
@@ -47,50 +45,31 @@ type fetcher struct {
 // unpackers is how many layers are unpacked at once.
 const unpackers = 3
 
-// Fetch brings all images into the store, in parallel, and returns them in the order of wanted. An error names each
-// missing image, with the reason and the remedy; it wraps ErrNoImage if the workflow is at fault, else ErrUnusable.
-// Nothing is left of an image that could not be unpacked.
-func (s *Store) Fetch(ctx context.Context, f Fetch, wanted []fetch.Wanted) ([]*Image, error) {
+// Fetch brings all images into the store; see fetch.Options.Bring. Nothing is left of an image that could not be
+// unpacked.
+func (s *Store) Fetch(ctx context.Context, f Fetch, wanted []fetch.Wanted) ([]fetch.Image, error) {
 	f.Options = f.Started(DefaultPatience)
 	x := &fetcher{f, s, make(chan struct{}, unpackers)}
-	out, errs := make([]*Image, len(wanted)), make([]error, len(wanted))
 	end, err := x.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var work sync.WaitGroup
-	for i := range wanted {
-		work.Go(func() {
-			began := time.Now()
-			if out[i], errs[i] = x.fetch(ctx, &wanted[i]); errs[i] == nil {
-				out[i].Ref, out[i].Took = wanted[i].Ref, time.Since(began)
-				if out[i].Source != "local" && !f.Look {
-					f.End(out[i].Image)
-				}
-			}
-		})
-	}
-	work.Wait()
-	if err = ctx.Err(); err == nil {
-		err = errors.Join(errs...)
-	}
-	if end(out, err); err != nil {
-		return nil, err
-	}
-	return out, nil
+	out, err := x.Bring(ctx, x, wanted)
+	end(err, out...)
+	return out, err
 }
 
 // begin has others remove nothing until this process has brought images, and then until a use of them is noted. End is
 // told how that went: nothing is left of an image that failed.
-func (x *fetcher) begin(ctx context.Context) (end func(got []*Image, err error), err error) {
+func (x *fetcher) begin(ctx context.Context) (end func(err error, got ...fetch.Image), err error) {
 	if x.Look {
-		return func([]*Image, error) {}, nil
+		return func(error, ...fetch.Image) {}, nil
 	}
 	free, err := x.lock(ctx, changes, false)
 	if err != nil {
 		return nil, err
 	}
-	return func(got []*Image, err error) {
+	return func(err error, got ...fetch.Image) {
 		if err != nil {
 			_, _ = x.scratch() // a mark for the next to tidy, if another holds the lock
 			free()
@@ -106,65 +85,37 @@ func (x *fetcher) begin(ctx context.Context) (end func(got []*Image, err error),
 	}, nil
 }
 
-// fetch brings one image.
-func (x *fetcher) fetch(ctx context.Context, w *fetch.Wanted) (*Image, error) {
-	name, archive := w.Name()
-	switch {
-	case w.ID != "":
-		return x.same(ctx, w, name, archive)
-	case archive:
-		return x.fromArchive(ctx, w.Ref, name)
+// Have implements fetch.Keeper. An image of the Docker Engine, where a new one is built, comes before one that the
+// store knows by that name.
+func (x *fetcher) Have(ctx context.Context, shown, ref string) (i *fetch.Image, lacks string, err error) {
+	if i := x.have(ref, ""); i != nil {
+		return i, "", nil
 	}
-	return x.reference(ctx, w.Ref, name)
-}
-
-// reference brings the image of a reference: from the Docker Engine, where a new one is built, else the store, else the
-// registry.
-func (x *fetcher) reference(ctx context.Context, shown, ref string) (*Image, error) {
-	named, invalid := reference.ParseNormalizedNamed(ref)
-	full := ref
-	if invalid == nil {
-		named = reference.TagNameOnly(named)
-		full = named.String()
+	i, away := x.fromEngine(ctx, shown, ref)
+	if away != nil && !errors.Is(away, errAway) {
+		return nil, "", away
 	}
-	ours := strings.HasPrefix(ref, fetch.Own)
-	var away error
-	if x.Pull != fetch.PullAlways || invalid != nil || ours {
-		i, err := x.fromEngine(ctx, shown, ref)
-		if i != nil || err != nil && !errors.Is(err, errAway) {
-			return i, x.named(full, i, err)
+	if digest.Digest(ref).Validate() != nil { // it is a name
+		full := ref
+		if named, err := reference.ParseNormalizedNamed(ref); err == nil {
+			full = reference.TagNameOnly(named).String()
 		}
-		away = err
+		if i != nil {
+			return i, "", x.named(full, i)
+		}
 		n, _ := x.name(full)
-		if i := cmp.Or(x.have(n.ID, n.Digest), x.have(ref, "")); i != nil {
-			return i, nil
-		}
+		i = x.have(n.ID, n.Digest)
 	}
-	where := "neither the Docker Engine nor the store of images has it"
 	if away != nil {
-		where = "the store of images does not have it, and there is no Docker Engine to ask: " + away.Error()
+		return i, "the store of images does not have it, and there is no Docker Engine to ask: " + away.Error(), nil
 	}
-	switch {
-	case invalid != nil:
-		return nil, fetch.NoImage(shown, invalid.Error(), "write it as NAME:TAG or REGISTRY/NAME:TAG")
-	case ours:
-		return nil, fetch.NoImage(shown, where, "images named "+fetch.Own+"... are those built here, never pulled: "+
-			fetch.Build(ref)+" --runtime oci, or name an archive of docker save")
-	case x.Pull == fetch.PullNever:
-		return nil, fetch.NoImage(shown, where+", and --pull never forbids to fetch it",
-			"leave out --pull never, or name an archive of docker save")
-	}
-	if x.Look {
-		return &Image{Image: fetch.Image{Source: "pull"}}, nil
-	}
-	i, err := x.pull(ctx, shown, named)
-	return i, x.named(full, i, err)
+	return i, "neither the Docker Engine nor the store of images has it", nil
 }
 
 // named stores the image of a reference.
-func (x *fetcher) named(full string, i *Image, err error) error {
-	if err != nil || i == nil || x.Look {
-		return err
+func (x *fetcher) named(full string, i *fetch.Image) error {
+	if x.Look {
+		return nil
 	}
 	if err := x.setName(name{full, i.ID, i.Digest}); err != nil {
 		return x.explain(full, err, "")
@@ -173,20 +124,20 @@ func (x *fetcher) named(full string, i *Image, err error) error {
 }
 
 // have returns an image that the store has whole; nil if it does not.
-func (x *fetcher) have(id, digestName string) *Image {
+func (x *fetcher) have(id, digestName string) *fetch.Image {
 	i, err := x.Image(id)
 	if err != nil {
 		return nil
 	}
 	i.Digest = digestName
-	return i
+	return &i.Image
 }
 
 // errAway says that there is no Docker Engine to ask.
 var errAway = errors.New("no Docker Engine")
 
 // fromEngine brings an image of the Docker Engine; nil if that does not have it.
-func (x *fetcher) fromEngine(ctx context.Context, shown, ref string) (*Image, error) {
+func (x *fetcher) fromEngine(ctx context.Context, shown, ref string) (*fetch.Image, error) {
 	if x.Engine == nil {
 		return nil, errAway
 	}
@@ -202,7 +153,7 @@ func (x *fetcher) fromEngine(ctx context.Context, shown, ref string) (*Image, er
 		return i, nil
 	}
 	if x.Look {
-		return &Image{Image: fetch.Image{Source: "unpack"}}, nil
+		return &fetch.Image{Source: "unpack"}, nil
 	}
 	x.Begin(shown, "unpacking")
 	const remedy = "try docker save, and look whether the Docker Engine is well"
@@ -238,8 +189,8 @@ func (x *fetcher) idOf(ref string) string {
 	return n.ID
 }
 
-// fromArchive brings the image of an archive.
-func (x *fetcher) fromArchive(ctx context.Context, shown, path string) (*Image, error) {
+// FromArchive implements fetch.Keeper.
+func (x *fetcher) FromArchive(ctx context.Context, shown, path string) (*fetch.Image, error) {
 	const remedy = "write it again with docker save"
 	f, st, err := x.OpenArchive(shown, path)
 	if err != nil {
@@ -270,7 +221,7 @@ func (x *fetcher) fromArchive(ctx context.Context, shown, path string) (*Image, 
 }
 
 // unpackArchive brings the image of an open archive.
-func (x *fetcher) unpackArchive(ctx context.Context, shown string, f *os.File) (*Image, error) {
+func (x *fetcher) unpackArchive(ctx context.Context, shown string, f *os.File) (*fetch.Image, error) {
 	if !x.Look {
 		x.Begin(shown, "unpacking")
 	}
@@ -281,7 +232,7 @@ func (x *fetcher) unpackArchive(ctx context.Context, shown string, f *os.File) (
 	defer src.close()
 	if x.Look {
 		_, err := accept(src)
-		return &Image{Image: fetch.Image{Source: "unpack"}}, err
+		return &fetch.Image{Source: "unpack"}, err
 	}
 	for k := range src.layers {
 		src.layers[k].verify = true
@@ -304,9 +255,11 @@ func (s *Store) Load(ctx context.Context, o fetch.Options, ref string, archive *
 	if err == nil {
 		err = x.setName(name{reference.TagNameOnly(named).String(), i.ID, ""})
 	}
-	if end([]*Image{i}, err); err != nil {
+	if err != nil {
+		end(err)
 		return x.explain(ref, err, "try again")
 	}
+	end(nil, *i)
 	return nil
 }
 
@@ -324,63 +277,30 @@ func (s *Store) Label(ref, label string) string {
 	return i.Config.Labels[label]
 }
 
-// pull brings an image of a registry.
-func (x *fetcher) pull(ctx context.Context, shown string, named reference.Named) (*Image, error) {
+// FromRegistry implements fetch.Keeper.
+func (x *fetcher) FromRegistry(ctx context.Context, shown string, named reference.Named) (*fetch.Image, error) {
 	x.Begin(shown, "pulling")
 	p, err := newPuller(named, &x.Fetch)
 	if err != nil {
 		return nil, x.explain(shown, err, "check the name")
 	}
 	src, err := p.source(ctx, named)
-	var i *Image
-	var remote *remoteError
+	var i *fetch.Image
 	if err == nil {
 		i, err = x.ensure(ctx, shown, src)
 	}
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case err == nil:
-		if i.Source != "local" {
-			i.Source = "pulled"
-		}
-		return i, nil
-	case errors.As(err, &remote):
+	case errors.As(err, new(*remoteError)):
 		return nil, p.why(shown, err)
+	case err != nil:
+		return nil, x.explain(shown, err, "try again; if it stays, tell whoever runs the registry "+p.domain)
 	}
-	return nil, x.explain(shown, err, "try again; if it stays, tell whoever runs the registry "+p.domain)
-}
-
-// same brings the image that ran before under the name.
-func (x *fetcher) same(ctx context.Context, w *fetch.Wanted, name string, archive bool) (*Image, error) {
-	if i := x.have(w.ID, w.Digest); i != nil {
-		return i, nil
+	if i.Source != "local" {
+		i.Source = "pulled"
 	}
-	const remedy = "start a new run with gantry run, or bring that image back with docker load"
-	gone := "the image that this run began with, " + w.ID + ", is no longer on this host"
-	i, err := x.fromEngine(ctx, w.Ref, w.ID)
-	if errors.Is(err, errAway) {
-		err = nil
-	}
-	switch {
-	case i != nil || err != nil:
-	case archive:
-		i, err = x.fromArchive(ctx, w.Ref, name)
-	case w.Digest != "" && x.Pull != fetch.PullNever:
-		var named reference.Named
-		if named, err = reference.ParseNormalizedNamed(w.Digest); err == nil {
-			i, err = x.pull(ctx, w.Ref, named)
-		}
-	default:
-		return nil, fetch.NoImage(w.Ref, gone, remedy)
-	}
-	if err == nil && i.ID != w.ID {
-		err = fetch.NoImage(w.Ref, gone+": it is "+i.ID+" now", remedy)
-	}
-	if err == nil {
-		i.Digest = w.Digest
-	}
-	return i, err
+	return i, x.named(named.String(), i)
 }
 
 // accept checks the configuration of an image that is to be unpacked.
@@ -403,7 +323,7 @@ func accept(src *source) (*v1.Image, error) {
 }
 
 // ensure unpacks the layers of an image that the store does not have.
-func (x *fetcher) ensure(ctx context.Context, shown string, src *source) (*Image, error) {
+func (x *fetcher) ensure(ctx context.Context, shown string, src *source) (*fetch.Image, error) {
 	c, err := accept(src)
 	if err != nil {
 		return nil, err
@@ -413,7 +333,7 @@ func (x *fetcher) ensure(ctx context.Context, shown string, src *source) (*Image
 	if err != nil {
 		return nil, err
 	}
-	defer removeAll(tmp)
+	defer os.RemoveAll(tmp)
 	if err := x.unpackAll(ctx, shown, tmp, c.RootFS.DiffIDs, src.layers); err != nil {
 		return nil, err
 	}
@@ -429,7 +349,7 @@ func (x *fetcher) ensure(ctx context.Context, shown string, src *source) (*Image
 	if i.Digest = src.digest; missing != nil {
 		i.Source = "loaded"
 	}
-	return i, nil
+	return &i.Image, nil
 }
 
 // unpackAll unpacks layers below tmp, some at once. The first error ends all.

@@ -126,7 +126,11 @@ func fetched(t testing.TB, s *image.Store, ref string) (*image.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return got[0], nil
+	i, err := s.Image(got[0].ID)
+	if err == nil {
+		i.Image = got[0]
+	}
+	return i, err
 }
 
 func root(t testing.TB) {

@@ -29,13 +29,6 @@ import (
 	"gantry/executor/container/fetch"
 )
 
-// Login is a user's identification to a registry; all empty without one.
-type Login struct {
-	User, Password string
-	Identity       string // a token to get others with
-	Token          string // of this registry
-}
-
 const (
 	// DefaultPatience is how long a registry may send nothing.
 	DefaultPatience = time.Minute
@@ -51,7 +44,7 @@ var manifestTypes = []string{v1.MediaTypeImageManifest, v1.MediaTypeImageIndex,
 type puller struct {
 	repo     *remote.Repository
 	domain   string
-	login    Login
+	login    fetch.Login
 	loginErr error
 	patience time.Duration
 }
@@ -351,46 +344,25 @@ func final(err error) bool {
 
 // why explains why a registry does not give an image.
 func (p *puller) why(shown string, err error) error {
-	who := "the registry " + p.domain
-	denied := "docker login " + p.domain
-	if p.domain == "docker.io" {
-		denied = "docker login"
-	}
-	text := err.Error()
-	status := 0
-	if answer, ok := errors.AsType[*errcode.ErrorResponse](err); ok {
-		status = answer.StatusCode
-	}
-	var unknown x509.UnknownAuthorityError
-	var invalid x509.CertificateInvalidError
-	var host x509.HostnameError
+	who, kind := "the registry "+p.domain, fetch.Away
+	answer, answers := errors.AsType[*errcode.ErrorResponse](err)
 	switch {
 	case errors.Is(err, errStalled):
-		return fetch.Unusable(shown, who+" stalls: "+text, "try again later, or bring the image as an archive")
+		return fetch.Unusable(shown, who+" stalls: "+err.Error(), "try again later, or bring the image as an archive")
 	case errors.Is(err, errdef.ErrNotFound):
-		return fetch.NoImage(shown, who+" does not have it: "+text, "check name, tag and digest")
-	case status == http.StatusTooManyRequests:
-		return fetch.Unusable(shown, who+" limits pulls: "+text, denied+", or try again later")
-	case status == http.StatusUnauthorized, status == http.StatusForbidden,
+		kind = fetch.Absent
+	case answers && answer.StatusCode == http.StatusTooManyRequests:
+		kind = fetch.Limited
+	case answers && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden),
 		errors.Is(err, auth.ErrBasicCredentialNotFound):
-		reason, remedy := who+" refuses it without a login: ", "check the name, or log in with "+denied
-		if p.login != (Login{}) {
-			reason, remedy = who+" refuses it to the login of your Docker configuration: ",
-				"check the name, or log in again with "+denied
-		}
-		if p.loginErr != nil {
-			text += "; " + p.loginErr.Error()
-		}
-		return fetch.Unusable(shown, reason+text, remedy)
-	case errors.As(err, &unknown), errors.As(err, &invalid), errors.As(err, &host):
-		return fetch.Unusable(shown, "the certificate of "+who+" is not valid here: "+text,
-			"put its authority into /etc/docker/certs.d/"+p.domain+"/ca.crt")
-	case strings.Contains(text, "HTTP response to HTTPS client"):
-		return fetch.Unusable(shown, who+" speaks HTTP only: "+text,
-			"add it to insecure-registries in /etc/docker/daemon.json if you trust the network")
-	case status != 0:
-		return fetch.Unusable(shown, who+" answers with an error: "+text, "try again later")
+		kind = fetch.Denied
+	case errors.As(err, new(x509.UnknownAuthorityError)), errors.As(err, new(x509.CertificateInvalidError)),
+		errors.As(err, new(x509.HostnameError)):
+		kind = fetch.Certificate
+	case strings.Contains(err.Error(), "HTTP response to HTTPS client"):
+		kind = fetch.Plain
+	case answers:
+		return fetch.Unusable(shown, who+" answers with an error: "+err.Error(), "try again later")
 	}
-	return fetch.Unusable(shown, who+" cannot be reached: "+text,
-		"check the name and the network, or bring the image as an archive of docker save")
+	return fetch.Refused(kind, shown, p.domain, err.Error(), p.login, p.loginErr)
 }

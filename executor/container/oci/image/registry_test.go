@@ -308,11 +308,11 @@ func TestPullsGoOn(t *testing.T) {
 	var most int64
 	_, err := open(t).Fetch(t.Context(), image.Fetch{Options: fetch.Options{Pull: "missing",
 		Progress: func(_ string, done, total int64) { most = max(most, done*100/total) }},
-		Login: func(domain string) (image.Login, error) {
+		Login: func(domain string) (fetch.Login, error) {
 			if domain != r.domain {
-				return image.Login{}, fmt.Errorf("asked for %s", domain)
+				return fetch.Login{}, fmt.Errorf("asked for %s", domain)
 			}
-			return image.Login{User: "ann", Password: "pass word"}, nil
+			return fetch.Login{User: "ann", Password: "pass word"}, nil
 		}}, []fetch.Wanted{{Ref: ref}})
 	if err != nil || broke.Load() == 0 || resumed.Load() == 0 || most != 100 {
 		t.Errorf("%v; %d broke off, %d taken up, %d %%", err, broke.Load(), resumed.Load(), most)
