@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/opencontainers/go-digest"
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
@@ -83,12 +84,28 @@ func (s *Store) image(id digest.Digest, c *v1.Image) *Image {
 	for k, d := range c.RootFS.DiffIDs {
 		// Overlayfs takes no layer twice. The higher one hides all that is in the lower.
 		if !slices.Contains(c.RootFS.DiffIDs[k+1:], d) {
-			i.layers, i.Layers = append(i.layers, d), append(i.Layers, s.layerDir(d))
+			i.layers, i.Layers = append(i.layers, d), append(i.Layers, filepath.Join(s.layerDir(d), "fs"))
 		}
 	}
 	return i
 }
 
-func (s *Store) layerDir(d digest.Digest) string {
-	return filepath.Join(s.dir, "layers", d.Encoded(), "fs")
+// Lower returns the image's layers as the value of overlay's option lowerdir, the highest first, with names in dir:
+// the kernel takes a page of mount options, and dir may have a long path, or one that overlay cannot take. The value is
+// "" if the image has no layers.
+func (i *Image) Lower() (dir, lowerdir string, err error) {
+	var names []string
+	for _, d := range slices.Backward(i.layers) {
+		if _, ok := i.store.layerBytes(d); !ok {
+			return "", "", fmt.Errorf("%w: layer %s of image %s is no longer in the store", fetch.ErrUnusable, d, i.ID)
+		}
+		names = append(names, short(d)+"/fs")
+	}
+	return filepath.Join(i.store.dir, "layers"), strings.Join(names, ":"), nil
 }
+
+// short names a layer: 80 bits of its digest.
+func short(d digest.Digest) string { return d.Encoded()[:20] }
+
+// layerDir has the files of a layer, in fs.
+func (s *Store) layerDir(d digest.Digest) string { return filepath.Join(s.dir, "layers", short(d)) }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -185,8 +184,7 @@ func (s *Store) unpackLayer(ctx context.Context, tmp string, d digest.Digest, b 
 	if err != nil {
 		return err
 	}
-	size := []byte(strconv.FormatInt(bytes, 10))
-	if err := os.WriteFile(filepath.Join(tmp, "bytes"), size, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(tmp, "bytes"), fmt.Appendf(nil, "%d %s", bytes, d), 0o600); err != nil {
 		return err
 	}
 	return s.publish(tmp, d)
@@ -203,9 +201,9 @@ func (s *Store) publish(from string, d digest.Digest) error {
 	if err != nil {
 		return fmt.Errorf("sync %s: %w", from, err)
 	}
-	to := filepath.Dir(s.layerDir(d))
+	to := s.layerDir(d)
 	if _, ok := s.layerBytes(d); !ok {
-		_ = removeAll(to) // nothing, or a layer that somebody has damaged
+		_ = os.RemoveAll(to) // nothing, or a layer that somebody has damaged
 	}
 	return os.Rename(from, to)
 }

@@ -50,8 +50,8 @@ func DefaultDir() (string, error) {
 // Store keeps images below a directory that only its user can enter:
 //
 //	images/HEX.json   the configuration of an image, by its digest; all of its layers are there
-//	layers/HEX/fs     a layer, by the digest of its uncompressed archive; layers/HEX/bytes is the size of its files
-//	l/HEX             a link to fs with a short name
+//	layers/HEX/fs     a layer, by the beginning of the digest of its uncompressed archive; layers/HEX/bytes has the
+//	                  size of its files, and the digest
 //	names/HEX.json    the image that a reference stood for
 //	uses/HEX.json     the images that a run needs
 //	tmp/              files that are being unpacked
@@ -71,7 +71,7 @@ type Store struct {
 // store when its run no longer needs the images.
 func Open(dir string) (*Store, error) {
 	s := &Store{dir: dir}
-	for _, sub := range []string{"images", "layers", "l", "names", "uses", "tmp"} {
+	for _, sub := range []string{"images", "layers", "names", "uses", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("%w: store of images: %w (set %s to another directory)", fetch.ErrUnusable, err,
 				DirEnv)
@@ -169,21 +169,6 @@ func (s *Store) scratch() (string, error) {
 	return dir, err
 }
 
-// removeAll removes a tree, and makes directories in it writable first if it must.
-func removeAll(dir string) error {
-	err := os.RemoveAll(dir)
-	if errors.Is(err, fs.ErrPermission) {
-		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-			if d != nil && d.IsDir() {
-				_ = os.Chmod(path, 0o700)
-			}
-			return nil
-		})
-		err = os.RemoveAll(dir)
-	}
-	return err
-}
-
 // put writes a small file whole or not at all.
 func (s *Store) put(name string, content []byte) error {
 	f, err := os.CreateTemp(filepath.Join(s.dir, "tmp"), "file-")
@@ -263,12 +248,15 @@ func (s *Store) configFile(id digest.Digest) string {
 
 // layerBytes is the size of the files of a layer, if the store has it.
 func (s *Store) layerBytes(d digest.Digest) (bytes int64, ok bool) {
-	text, err := os.ReadFile(filepath.Join(filepath.Dir(s.layerDir(d)), "bytes"))
-	if err != nil {
-		return 0, false
-	}
-	_, err = fmt.Sscan(string(text), &bytes)
-	return bytes, err == nil
+	is, bytes := s.layer(short(d))
+	return bytes, is == d
+}
+
+// layer is the digest of a layer by its short name, "" if there is none, and the size of its files.
+func (s *Store) layer(name string) (d digest.Digest, bytes int64) {
+	text, _ := os.ReadFile(filepath.Join(s.dir, "layers", name, "bytes"))
+	_, _ = fmt.Sscan(string(text), &bytes, &d)
+	return d, bytes
 }
 
 // use is the images that a run needs.
@@ -459,7 +447,7 @@ func (s *Store) sweep() (freed int64, err error) {
 	defer func() {
 		left, _ := s.entries("tmp")
 		for _, name := range left {
-			err = errors.Join(err, removeAll(filepath.Join(s.dir, "tmp", name)))
+			err = errors.Join(err, os.RemoveAll(filepath.Join(s.dir, "tmp", name)))
 		}
 	}()
 	keep := map[string]bool{}
@@ -471,33 +459,21 @@ func (s *Store) sweep() (freed int64, err error) {
 		id := digest.NewDigestFromEncoded(digest.SHA256, strings.TrimSuffix(file, ".json"))
 		if c, err := s.config(id); err == nil {
 			for _, d := range c.RootFS.DiffIDs {
-				keep[d.Encoded()] = true
+				keep[short(d)] = true
 			}
 		}
 	}
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
 	layers, err := s.entries("layers")
 	for _, l := range layers {
-		d := digest.NewDigestFromEncoded(digest.SHA256, l)
-		if keep[l] || d.Validate() == nil && mounted(string(mounts), link(d)) {
+		if keep[l] || strings.Contains(string(mounts), l+"/fs") { // in the options of an overlay
 			continue
 		}
-		bytes, _ := s.layerBytes(d)
+		_, bytes := s.layer(l)
 		if err := os.Rename(filepath.Join(s.dir, "layers", l), filepath.Join(trash, l)); err != nil {
 			return freed, err
 		}
 		freed += bytes
 	}
-	links, _ := s.entries("l")
-	for _, l := range links {
-		if _, err := os.Stat(filepath.Join(s.dir, "l", l)); errors.Is(err, fs.ErrNotExist) {
-			os.Remove(filepath.Join(s.dir, "l", l))
-		}
-	}
 	return freed, err
-}
-
-// mounted reports whether a list of mounts names a link as a directory of an overlay.
-func mounted(mounts, link string) bool {
-	return strings.Contains(mounts, link+":") || strings.Contains(mounts, link+",")
 }

@@ -45,11 +45,10 @@ func damaged(format string, args ...any) error {
 // unpacker writes the entries of a layer below a directory. Paths are resolved by the kernel as if that were the root
 // (openat2 with RESOLVE_IN_ROOT), so that neither names nor links of the archive lead out.
 type unpacker struct {
-	ctx    context.Context
-	root   int
-	rooted bool // gantry is root: owners, devices and file capabilities are kept
-	space  *space
-	bytes  int64 // of files
+	ctx   context.Context
+	root  int
+	space *space
+	bytes int64 // of files
 
 	parent     int    // descriptor of the directory parentPath; -1: none
 	parentPath string // "": no longer known
@@ -72,7 +71,7 @@ func unpack(ctx context.Context, r io.Reader, dir string, sp *space) (bytes int6
 	if err != nil {
 		return 0, err
 	}
-	u := &unpacker{ctx: ctx, root: root, rooted: os.Geteuid() == 0, space: sp, parent: -1,
+	u := &unpacker{ctx: ctx, root: root, space: sp, parent: -1,
 		buffer: make([]byte, 128<<10)}
 	defer func() {
 		u.forget()
@@ -176,29 +175,33 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 		if err := u.dir(name, parent, base, h); err != nil || was != wasWhiteout {
 			return err
 		}
-		return u.opaque(parent, base)
+		return opaque(parent, base)
 	case tar.TypeReg, tar.TypeGNUSparse:
-		return u.file(parent, base, h, content)
+		err = u.file(parent, base, h, content)
 	case tar.TypeLink:
 		return u.link(parent, base, h)
 	case tar.TypeSymlink:
-		if err := unix.Symlinkat(h.Linkname, parent, base); err != nil {
-			return err
-		}
+		err = unix.Symlinkat(h.Linkname, parent, base)
 	default:
-		if done, err := u.node(parent, base, h); done || err != nil {
+		var done bool
+		if done, err = node(parent, base, h); done {
 			return err
 		}
 	}
-	if err := u.own(parent, base, h); err != nil {
+	if err == nil {
+		err = own(parent, base, h)
+	}
+	// In this order: a new owner takes set-user-id bits and capabilities away.
+	if err == nil && h.Typeflag != tar.TypeSymlink {
+		err = unix.Fchmodat(parent, base, mode(h), 0)
+	}
+	if err == nil && (h.Typeflag == tar.TypeReg || h.Typeflag == tar.TypeGNUSparse) {
+		err = attributes(inside(parent, base), h)
+	}
+	if err != nil {
 		return err
 	}
-	if h.Typeflag != tar.TypeSymlink {
-		if err := unix.Fchmodat(parent, base, mode(h), 0); err != nil {
-			return err
-		}
-	}
-	return u.touch(parent, base, h.ModTime)
+	return touch(parent, base, h.ModTime)
 }
 
 func owner(id int) bool { return id >= 0 && int64(id) < math.MaxUint32 }
@@ -299,7 +302,7 @@ func inside(dir int, base string) string { return "/proc/self/fd/" + strconv.Ito
 // whiteout hides a file of lower layers. It leaves entries of its own layer alone.
 func (u *unpacker) whiteout(parent int, base, name string) error {
 	if base == opaqueMark {
-		return u.opaque(parent, ".")
+		return opaque(parent, ".")
 	}
 	switch {
 	case strings.HasPrefix(name, whiteoutPrefix): // notes of aufs
@@ -314,18 +317,15 @@ func (u *unpacker) whiteout(parent int, base, name string) error {
 	case err != nil:
 		return err
 	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
-		return u.opaque(parent, name)
+		return opaque(parent, name)
 	}
 	return nil
 }
 
 // opaque hides all that lower layers have in a directory.
-func (u *unpacker) opaque(parent int, base string) error {
-	var err error
-	if u.rooted {
-		err = unix.Lsetxattr(inside(parent, base), "trusted.overlay.opaque", []byte("y"), 0)
-	}
-	if !u.rooted || errors.Is(err, unix.EPERM) { // the root of a user namespace is not the host's
+func opaque(parent int, base string) error {
+	err := unix.Lsetxattr(inside(parent, base), "trusted.overlay.opaque", []byte("y"), 0)
+	if errors.Is(err, unix.EPERM) { // the root of a user namespace is not the host's
 		err = unix.Lsetxattr(inside(parent, base), "user.overlay.opaque", []byte("y"), 0)
 	}
 	return err
@@ -341,15 +341,11 @@ func (u *unpacker) dir(name string, parent int, base string, h *tar.Header) erro
 	} else if err := unix.Mkdirat(parent, base, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
 		return err
 	}
-	d := dirEntry{name, mode(h), h.ModTime}
-	if !u.rooted {
-		d.mode |= 0o700 // else only root could remove the files in it
-	}
-	u.dirs = append(u.dirs, d)
-	if err := u.own(parent, base, h); err != nil {
+	u.dirs = append(u.dirs, dirEntry{name, mode(h), h.ModTime})
+	if err := own(parent, base, h); err != nil {
 		return err
 	}
-	return u.attributes(inside(parent, base), h)
+	return attributes(inside(parent, base), h)
 }
 
 func (u *unpacker) file(parent int, base string, h *tar.Header, content io.Reader) error {
@@ -365,19 +361,7 @@ func (u *unpacker) file(parent int, base string, h *tar.Header, content io.Reade
 		return tarError(err)
 	}
 	u.bytes += h.Size
-	// in this order: a new owner takes set-user-id bits and capabilities away
-	if u.rooted {
-		if err := owned(h, unix.Fchown(fd, h.Uid, h.Gid)); err != nil {
-			return err
-		}
-	}
-	if err := unix.Fchmod(fd, mode(h)); err != nil {
-		return err
-	}
-	if err := u.attributes("/proc/self/fd/"+strconv.Itoa(fd), h); err != nil {
-		return err
-	}
-	return u.touch(parent, base, h.ModTime)
+	return nil
 }
 
 // link makes a hard link to an entry of the same layer.
@@ -407,8 +391,8 @@ func cmpDot(dir string) string {
 	return dir
 }
 
-// node makes a device or a pipe. Only root makes devices: containers have their own in /dev.
-func (u *unpacker) node(parent int, base string, h *tar.Header) (done bool, err error) {
+// node makes a device or a pipe. The root of a user namespace makes no devices: containers have their own in /dev.
+func node(parent int, base string, h *tar.Header) (done bool, err error) {
 	kind := uint32(unix.S_IFIFO)
 	switch h.Typeflag {
 	case tar.TypeChar:
@@ -416,28 +400,19 @@ func (u *unpacker) node(parent int, base string, h *tar.Header) (done bool, err 
 	case tar.TypeBlock:
 		kind = unix.S_IFBLK
 	}
-	if kind != unix.S_IFIFO && !u.rooted {
-		return true, nil
-	}
 	if h.Devmajor < 0 || h.Devminor < 0 || h.Devmajor > math.MaxUint32 || h.Devminor > math.MaxUint32 {
 		return false, damaged("device %d:%d is none", h.Devmajor, h.Devminor)
 	}
 	err = mknodat(parent, base, kind|mode(h), int(unix.Mkdev(uint32(h.Devmajor), uint32(h.Devminor))))
-	if errors.Is(err, unix.EPERM) && kind != unix.S_IFIFO { // the root of a user namespace makes no devices
+	if errors.Is(err, unix.EPERM) && kind != unix.S_IFIFO {
 		return true, nil
 	}
 	return false, err
 }
 
-func (u *unpacker) own(parent int, base string, h *tar.Header) error {
-	if !u.rooted {
-		return nil
-	}
-	return owned(h, unix.Fchownat(parent, base, h.Uid, h.Gid, unix.AT_SYMLINK_NOFOLLOW))
-}
-
-// owned says why an owner is refused: a user namespace has only the IDs that are mapped there.
-func owned(h *tar.Header, err error) error {
+// own gives an entry its owner. A user namespace has only the IDs that are mapped there.
+func own(parent int, base string, h *tar.Header) error {
+	err := unix.Fchownat(parent, base, h.Uid, h.Gid, unix.AT_SYMLINK_NOFOLLOW)
 	if errors.Is(err, unix.EINVAL) {
 		return fmt.Errorf("its owner %d:%d is not among the IDs that this user has without root (/etc/subuid, "+
 			"/etc/subgid): %w", h.Uid, h.Gid, err)
@@ -449,14 +424,14 @@ const xattrRecord = "SCHILY.xattr."
 
 // attributes sets those extended attributes that an image may bring along: users', access lists and file capabilities.
 // Those of overlayfs say how layers are stacked, and are the kernel's.
-func (u *unpacker) attributes(path string, h *tar.Header) error {
+func attributes(path string, h *tar.Header) error {
 	for record, value := range h.PAXRecords {
 		name, ok := strings.CutPrefix(record, xattrRecord)
 		if !ok {
 			continue
 		}
 		ours := strings.HasPrefix(name, "user.") && !strings.HasPrefix(name, "user.overlay.")
-		if !ours && !(u.rooted && (name == "security.capability" || strings.HasPrefix(name, "system.posix_acl_"))) {
+		if !ours && name != "security.capability" && !strings.HasPrefix(name, "system.posix_acl_") {
 			continue
 		}
 		err := unix.Setxattr(path, name, []byte(value), 0)
@@ -470,7 +445,7 @@ func (u *unpacker) attributes(path string, h *tar.Header) error {
 
 // touch sets the time of change. One that nanoseconds cannot count, as after 2262, is 1970, as with Docker; the kernel
 // takes the latest that the file system knows for a later one.
-func (u *unpacker) touch(parent int, base string, t time.Time) error {
+func touch(parent int, base string, t time.Time) error {
 	if t.Unix() < 0 || t.After(time.Unix(0, math.MaxInt64)) {
 		t = time.Unix(0, 0)
 	}
@@ -491,7 +466,7 @@ func (u *unpacker) finishDirs() error {
 			}
 			parent, base = fd, path.Base(d.path)
 		}
-		err := u.finishDir(parent, base, d)
+		err := finishDir(parent, base, d)
 		if parent != u.root {
 			unix.Close(parent)
 		}
@@ -502,7 +477,7 @@ func (u *unpacker) finishDirs() error {
 	return nil
 }
 
-func (u *unpacker) finishDir(parent int, base string, d dirEntry) error {
+func finishDir(parent int, base string, d dirEntry) error {
 	var st unix.Stat_t
 	if err := unix.Fstatat(parent, base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil ||
 		st.Mode&unix.S_IFMT != unix.S_IFDIR {
@@ -511,7 +486,7 @@ func (u *unpacker) finishDir(parent int, base string, d dirEntry) error {
 	if err := unix.Fchmodat(parent, base, d.mode, 0); err != nil {
 		return err
 	}
-	return u.touch(parent, base, d.time)
+	return touch(parent, base, d.time)
 }
 
 // space guards the free space of the store's file system.
