@@ -112,7 +112,7 @@ func TestTheCPUTimeOfAllAttemptsIsWhatWasAsked(t *testing.T) {
 }
 
 func TestWholeOutputsAreNotWrittenAgain(t *testing.T) {
-	s := emulate.Spec{Seed: 5, Fsync: true, Keep: true, Inputs: []emulate.File{{Path: "in", Bytes: 1000}}}
+	s := emulate.Spec{Seed: 5, Keep: true, Inputs: []emulate.File{{Path: "in", Bytes: 1000}}}
 	for i := range 200 {
 		s.Outputs = append(s.Outputs, emulate.File{Path: fmt.Sprint("out", i), Bytes: 100_001})
 	}

@@ -191,9 +191,6 @@ func (t *task) write() {
 			t.progress.whole(&t.progress.files.outputs, &t.progress.files.written, n)
 		}
 	}
-	if !t.spec.Fsync {
-		return
-	}
 	for dir := range dirs {
 		if err := syncDir(dir); err != nil {
 			t.missf("output directory %s: sync: %v", dir, err)
@@ -232,7 +229,7 @@ func (t *task) writeFile(f emulate.File) (int64, error) {
 		return 0, err
 	}
 	n, err := t.fill(out, direct, f)
-	if err == nil && t.spec.Fsync {
+	if err == nil {
 		err = synced(out.Sync())
 	}
 	// Some file systems report a full disk only here.
@@ -287,7 +284,7 @@ func (t *task) fill(out *os.File, direct bool, f emulate.File) (written int64, e
 		if err != nil {
 			return written, err
 		}
-		if !direct && t.spec.Fsync && dirty >= flushBytes {
+		if !direct && dirty >= flushBytes {
 			if err := synced(unix.Fdatasync(int(out.Fd()))); err != nil {
 				return written, err
 			}

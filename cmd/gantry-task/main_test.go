@@ -126,7 +126,7 @@ func TestIOCountsAsCPUTimeAsked(t *testing.T) {
 	const asked = 400 * time.Millisecond
 	var spent time.Duration
 	for range 5 { // a try beside other work may spend more than it can take back
-		e, r := emulated(t, t.TempDir(), emulate.Spec{CPUNanos: int64(asked), MemoryBytes: 64 << 20, Fsync: true,
+		e, r := emulated(t, t.TempDir(), emulate.Spec{CPUNanos: int64(asked), MemoryBytes: 64 << 20,
 			Outputs: []emulate.File{{Path: "out", Bytes: 16 << 20}}})
 		if e.code != 0 {
 			t.Fatalf("exit code %d: %s", e.code, e.stderr)
@@ -141,7 +141,7 @@ func TestIOCountsAsCPUTimeAsked(t *testing.T) {
 
 // A thousand synced files take more CPU time than their bytes tell.
 func TestWhatWritingCostsIsNoMiss(t *testing.T) {
-	s := emulate.Spec{CPUNanos: int64(300 * time.Millisecond), Fsync: true}
+	s := emulate.Spec{CPUNanos: int64(300 * time.Millisecond)}
 	for i := range 1000 {
 		s.Outputs = append(s.Outputs, emulate.File{Path: fmt.Sprint("out", i), Bytes: 1})
 	}
@@ -187,7 +187,7 @@ func TestATaskLastsItsRuntime(t *testing.T) {
 
 // A task that cannot do its work in its time lasts as long as the work does, and says which part it was.
 func TestWhatLimitsATaskIsNamed(t *testing.T) {
-	s := emulate.Spec{RunNanos: int64(20 * time.Millisecond), Fsync: true}
+	s := emulate.Spec{RunNanos: int64(20 * time.Millisecond)}
 	for i := range 300 {
 		s.Outputs = append(s.Outputs, emulate.File{Path: fmt.Sprint("out", i), Bytes: 1})
 	}
@@ -237,7 +237,7 @@ func TestFilesAreReadAndWrittenByteForByte(t *testing.T) {
 			t.Run(fmt.Sprintf("%d bytes, direct %v", bytes, direct), func(t *testing.T) {
 				dir := t.TempDir()
 				put(t, filepath.Join(dir, "in"), int(bytes))
-				e, r := emulated(t, dir, emulate.Spec{Direct: direct, Fsync: true,
+				e, r := emulated(t, dir, emulate.Spec{Direct: direct,
 					Inputs:  []emulate.File{{Path: "in", Bytes: bytes}, {Path: "in", Bytes: -1}},
 					Outputs: []emulate.File{{Path: "deep/er/out", Bytes: bytes}, {Path: "out", Bytes: bytes}}})
 				if e.code != 0 {
@@ -333,7 +333,7 @@ func TestFullDiskIsAMiss(t *testing.T) {
 	t.Cleanup(func() { syscall.Unmount(dir, 0) })
 	for _, direct := range []bool{true, false} {
 		e := func() ended {
-			must(t, (&emulate.Spec{Direct: direct, Fsync: true,
+			must(t, (&emulate.Spec{Direct: direct,
 				Outputs: []emulate.File{{Path: "out", Bytes: 4 << 20}}}).Write(
 				filepath.Join(dir, "spec.json")))
 			return invoke(t, dir, "spec.json")

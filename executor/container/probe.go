@@ -211,18 +211,17 @@ func (p *prober) try(ctx context.Context, onDisk bool) ([]Fact, error) {
 	file := func(name string, produced bool) []*executor.FileSpec {
 		return []*executor.FileSpec{{Name: name, Size: probeBytes, Sized: true, Produced: produced}}
 	}
-	short := p.start(ctx, "short", hold, nil, func(s *executor.TaskSpec) {})
+	short := p.start(ctx, "short", hold, func(s *executor.TaskSpec) {})
 	if f := (Fact{Name: "containers"}); p.end(ctx, short, &f) == nil {
 		f.Verdict = No
 		return []Fact{f}, fmt.Errorf("%w: containers cannot be started: %s (%s)", ErrUnusable, f.Evidence, f.Advice)
 	}
-	quota := p.start(ctx, "cpu", slice, nil, func(s *executor.TaskSpec) { s.Run = 150 * time.Millisecond })
-	memory := p.start(ctx, "memory", small, nil, func(s *executor.TaskSpec) { s.Memory = 64 << 20 })
-	pids := p.start(ctx, "pids", hold, nil, func(s *executor.TaskSpec) {
-		s.Run, s.Cores = 200*time.Millisecond,
-			4*probePIDs
+	quota := p.start(ctx, "cpu", slice, func(s *executor.TaskSpec) { s.Run = 150 * time.Millisecond })
+	memory := p.start(ctx, "memory", small, func(s *executor.TaskSpec) { s.Memory = 64 << 20 })
+	pids := p.start(ctx, "pids", hold, func(s *executor.TaskSpec) {
+		s.Run, s.Cores = 200*time.Millisecond, 4*probePIDs
 	})
-	frozen := p.start(ctx, "frozen", hold, nil, func(s *executor.TaskSpec) { s.Run = time.Minute })
+	frozen := p.start(ctx, "frozen", hold, func(s *executor.TaskSpec) { s.Run = time.Minute })
 	facts := []Fact{p.freezer(ctx, frozen)}
 	facts = append(facts, p.fact(ctx, "cpu-quota", quota, p.quota),
 		p.fact(ctx, "memory-limit", memory, p.memory), p.fact(ctx, "pids-limit", pids, p.pids),
@@ -230,42 +229,20 @@ func (p *prober) try(ctx context.Context, onDisk bool) ([]Fact, error) {
 	if !onDisk {
 		return facts, nil
 	}
-	for _, io := range []struct {
-		name, what     string
-		read           bool
-		direct, synced bool
-	}{
-		{"io-write-direct", "direct writes", false, true, true},
-		{"io-write-synced", "buffered writes that the program syncs", false, false, true},
-		{"io-write-buffered", "buffered writes that nobody syncs", false, false, false},
-		{"io-read", "reads from the disk", true, true, true},
-	} {
-		// One after the other: they share the disk.
-		a := p.start(ctx, io.name, slow, func(s *emulate.Spec) { s.Direct, s.Fsync = io.direct, io.synced },
-			func(s *executor.TaskSpec) {
-				if io.read {
-					s.Inputs = file(io.name+".in", false)
-				} else {
-					s.Outputs = file(io.name+".out", true)
-				}
-			})
-		facts = append(facts, p.io(ctx, a, io.name, io.what, io.read))
-	}
+	// One after the other: they share the disk.
+	write := p.start(ctx, "io-write", slow, func(s *executor.TaskSpec) { s.Outputs = file("out", true) })
+	facts = append(facts, p.io(ctx, write, "io-write", "writes to the disk", false))
+	read := p.start(ctx, "io-read", slow, func(s *executor.TaskSpec) { s.Inputs = file("in", false) })
+	facts = append(facts, p.io(ctx, read, "io-read", "reads from the disk", true))
 	return facts, nil
 }
 
-func (p *prober) start(ctx context.Context, name string, hold unit.Vector, tweak func(*emulate.Spec),
+func (p *prober) start(ctx context.Context, name string, hold unit.Vector,
 	spec func(*executor.TaskSpec)) planner.AttemptID {
 	t := &executor.TaskSpec{Workflow: p.wf, Name: name, Kind: name, Cores: 1}
 	spec(t)
 	id := p.next
 	p.next++
-	p.Runtime.mu.Lock()
-	if p.tweaks == nil {
-		p.tweaks = map[planner.AttemptID]func(*emulate.Spec){}
-	}
-	p.tweaks[id] = tweak
-	p.Runtime.mu.Unlock()
 	if err := p.Start(ctx, executor.Launch{Attempt: id, Try: 1, Hold: hold, Queued: p.Now(), Spec: t}); err != nil {
 		p.ends[id] = &planner.AttemptExited{Attempt: id, Outcome: planner.HostError, Message: err.Error()}
 	}
@@ -445,14 +422,6 @@ func (p *prober) io(ctx context.Context, id planner.AttemptID, name, what string
 			applied = x.Usage.Applied.ReadBps
 		}
 		f.Advice = p.unheld("blkio", probeRate, int64(applied))
-		if name == "io-write-buffered" {
-			f.Advice = "gantry's emulator uses O_DIRECT and syncs; real programs escape the limit, and the count, " +
-				"unless they do so too (cgroup v2 attributes them)"
-			if p.tree.Mode() == cgroup.Unified {
-				f.Advice = "the program does not wait for them; the kernel writes them back later, counted and " +
-					"at the limit"
-			}
-		}
 		rep, err := emulate.ReadReport(filepath.Join(p.cfg.Dir, "work", p.wf.Name, name+"-1"))
 		if err != nil || x.Outcome != planner.OK {
 			f.Evidence, f.Advice = fmt.Sprintf("%v %s", x.Outcome, x.Message), Remedy(x.Message)

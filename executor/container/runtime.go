@@ -63,7 +63,6 @@ import (
 	"gantry/executor/container/control"
 	"gantry/executor/container/gpu"
 	"gantry/executor/container/stage"
-	"gantry/executor/emulate"
 	"gantry/planner"
 	"gantry/planner/unit"
 )
@@ -198,8 +197,6 @@ type Runtime struct {
 	closing      bool
 	discard      bool // nothing is to be left for another gantry
 	warned       map[string]bool
-
-	tweaks map[planner.AttemptID]func(*emulate.Spec) // Probe's changes of the emulator's specifications
 }
 
 // New prepares this host for a run: directories and control groups of its nodes. Limits that the host cannot enforce

@@ -238,13 +238,7 @@ func (a *place) emulation() (*emulate.Spec, error) {
 	r := a.r
 	work := a.l.Emulation(r.cfg.Platform.Nodes[a.l.Node].Speed)
 	s := &work
-	s.Seed, s.Direct, s.Fsync = r.cfg.Seed, true, true
-	r.mu.Lock()
-	tweak := r.tweaks[a.l.Attempt]
-	r.mu.Unlock()
-	if tweak != nil {
-		tweak(s)
-	}
+	s.Seed, s.Direct = r.cfg.Seed, true
 	return s, s.Validate()
 }
 

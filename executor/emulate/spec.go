@@ -14,7 +14,7 @@ import (
 
 // Protocol is raised whenever the interface between gantry and its emulator changes: arguments, files, exit codes. The
 // emulator tells it to gantry before a run, since an emulator of another build would fail every task.
-const Protocol = "gantry-task protocol 3"
+const Protocol = "gantry-task protocol 4"
 
 // ReportFile is where the emulator leaves its report, in its working directory.
 const ReportFile = "emulation.json"
@@ -51,9 +51,8 @@ type Spec struct {
 	CheckpointBytes int64  `json:"checkpoint_bytes,omitempty"`
 	From            string `json:"from,omitempty"`
 	// Direct goes past the page cache (O_DIRECT) where the file system can, so that block I/O limits bite and no cache
-	// is charged to the task; Fsync makes outputs and their directories durable before the task ends.
+	// is charged to the task. Outputs and their directories are durable before the task ends in any case.
 	Direct bool `json:"direct,omitempty"`
-	Fsync  bool `json:"fsync,omitempty"`
 }
 
 // File is a file to read or write, relative to the working directory. Bytes -1 for an input is however many it has.

@@ -36,8 +36,7 @@ func TestWorkIsThatOfTheTrace(t *testing.T) {
 func TestASpecIsReadAsItWasWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "spec")
 	want := &emulate.Spec{CPUNanos: 1, RunNanos: 2, Threads: 3, MemoryBytes: 4, Inputs: []emulate.File{{"in", -1}},
-		Outputs: []emulate.File{{"out", 5}}, Seed: 6, Keep: true, CheckpointBytes: 7, From: "x", Direct: true,
-		Fsync: true}
+		Outputs: []emulate.File{{"out", 5}}, Seed: 6, Keep: true, CheckpointBytes: 7, From: "x", Direct: true}
 	if err := want.Write(path); err != nil {
 		t.Fatal(err)
 	}
