@@ -74,7 +74,7 @@ func (a *Account) fields(format string) error {
 		plain, left := strings.CutPrefix(widthText, "-")
 		if f.width = f.col.width; sized {
 			if f.width, err = strconv.Atoi(plain); err != nil || f.width <= 0 || f.width > 1<<16 {
-				return usagef("--format: %q is no width", part)
+				return fmt.Errorf("--format: %q is no width", part)
 			}
 		}
 		f.right = !left && !strings.HasPrefix(f.col.account, "JobID") // Slurm writes numbers of jobs from the left

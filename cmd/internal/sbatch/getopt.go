@@ -131,12 +131,12 @@ func (c *call) take(opts []given) error {
 		switch {
 		case o.refuse == noGPU && none(last(opts, o.long)):
 		case o.refuse != "":
-			return usagef("%s: %s", o.name(), o.refuse)
+			return fmt.Errorf("%s: %s", o.name(), o.refuse)
 		case o.report != "":
 			c.Notes = append(c.Notes, fmt.Sprintf("%s has no effect: %s", o.name(), o.report))
 		case o.set != nil:
 			if err := o.set(c, o.value); err != nil {
-				return usagef("%s: %w", o.name(), err)
+				return fmt.Errorf("%s: %w", o.name(), err)
 			}
 		}
 		if c.Ask != Submit {
@@ -186,14 +186,6 @@ func gpus(list string) (all int, err error) {
 	return all, nil
 }
 
-// UsageError is a command line that Slurm would not take either, or that asks for a feature that gantry lacks.
-type UsageError struct{ Err error }
-
-func (e *UsageError) Error() string { return e.Err.Error() }
-func (e *UsageError) Unwrap() error { return e.Err }
-
-func usagef(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
-
 // fromEnv are the options that variables of the environment stand for, such as "SBATCH_GPUS gpus".
 func fromEnv(table []option, variables string, env func(string) (string, bool)) (opts []given) {
 	for pair := range slices.Chunk(strings.Fields(variables), 2) {
@@ -217,7 +209,7 @@ func only(table []option, args []string) ([]given, error) {
 	if more, err := only(table, rest[1:]); err == nil && has(more, "help") {
 		return more, nil
 	}
-	return opts, usagef("%q is no option", rest[0])
+	return opts, fmt.Errorf("%q is no option", rest[0])
 }
 
 // given is an option with its value.
@@ -254,10 +246,10 @@ func getopt(table []option, args []string) (opts []given, rest []string, err err
 			}
 			switch {
 			case o.takes == nothing && has:
-				return nil, nil, usagef("option --%s takes no value", o.long)
+				return nil, nil, fmt.Errorf("option --%s takes no value", o.long)
 			case o.takes == value && !has:
 				if len(args) == 0 {
-					return nil, nil, usagef("option --%s needs a value", o.long)
+					return nil, nil, fmt.Errorf("option --%s needs a value", o.long)
 				}
 				text, args = args[0], args[1:]
 			}
@@ -269,7 +261,7 @@ func getopt(table []option, args []string) (opts []given, rest []string, err err
 			cluster = cluster[1:]
 			at := slices.IndexFunc(table, func(o option) bool { return o.short == letter })
 			if at < 0 {
-				return nil, nil, usagef("option -%s is not known", letter)
+				return nil, nil, fmt.Errorf("option -%s is not known", letter)
 			}
 			o, text := &table[at], ""
 			switch {
@@ -279,7 +271,7 @@ func getopt(table []option, args []string) (opts []given, rest []string, err err
 				text, cluster = cluster, ""
 			case o.takes == value:
 				if len(args) == 0 {
-					return nil, nil, usagef("option -%s needs a value", letter)
+					return nil, nil, fmt.Errorf("option -%s needs a value", letter)
 				}
 				text, args = args[0], args[1:]
 			}
@@ -303,7 +295,7 @@ func long(table []option, name string) (*option, error) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, usagef("option --%s is not known", name)
+		return nil, fmt.Errorf("option --%s is not known", name)
 	case 1:
 		return found[0], nil
 	}
@@ -311,5 +303,5 @@ func long(table []option, name string) (*option, error) {
 	for _, o := range found {
 		names = append(names, "--"+o.long)
 	}
-	return nil, usagef("option --%s may be %s", name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("option --%s may be %s", name, strings.Join(names, ", "))
 }

@@ -144,7 +144,7 @@ func (s *Select) jobs(text string) error {
 	for rest := text; ; {
 		m := jobID.FindStringSubmatch(rest)
 		if m == nil {
-			return usagef("%q is no number of a job: write 12, 12_3 or 12_[1-4,7]", text)
+			return fmt.Errorf("%q is no number of a job: write 12, 12_3 or 12_[1-4,7]", text)
 		}
 		list, several := strings.CutPrefix(m[2], "[")
 		elements := []int{-1}
@@ -156,7 +156,7 @@ func (s *Select) jobs(text string) error {
 			elements[0], err = strconv.Atoi(m[2])
 		}
 		if err != nil {
-			return usagef("%s: %w", m[0], err)
+			return fmt.Errorf("%s: %w", m[0], err)
 		}
 		d, err := job(m[1], "")
 		if err != nil {
@@ -225,7 +225,7 @@ func parseLongFormat(format string) (out []field, err error) {
 			width, f.right = strings.TrimPrefix(width, "."), strings.HasPrefix(width, ".")
 			suffix := strings.TrimLeft(width, "0123456789")
 			if f.width, err = strconv.Atoi("0" + strings.TrimSuffix(width, suffix)); err != nil || f.width > 1<<16 {
-				return nil, usagef("--Format: %q is no width", part)
+				return nil, fmt.Errorf("--Format: %q is no width", part)
 			}
 			out = append(out, f, field{text: suffix})
 			continue
@@ -239,7 +239,7 @@ func parseLongFormat(format string) (out []field, err error) {
 func fieldOf(option, name string, of func(c column) string) (f field, err error) {
 	at := slices.IndexFunc(columns, func(c column) bool { return strings.EqualFold(of(c), name) })
 	if at < 0 || name == "" {
-		return f, usagef("%s: field %q is not known; known are %s", option, name, known(of))
+		return f, fmt.Errorf("%s: field %q is not known; known are %s", option, name, known(of))
 	}
 	return field{col: &columns[at]}, nil
 }
@@ -266,14 +266,14 @@ func parseFormat(format string) (out []field, err error) {
 		}
 		f := field{right: m[1] != ""}
 		if f.width, err = strconv.Atoi("0" + m[2]); err != nil || f.width > 1<<16 {
-			return nil, usagef("--format: width %s is too large", m[2])
+			return nil, fmt.Errorf("--format: width %s is too large", m[2])
 		}
 		if m[3] == "" {
-			return nil, usagef("--format %q ends in %%", format)
+			return nil, fmt.Errorf("--format %q ends in %%", format)
 		}
 		at := slices.IndexFunc(columns, func(c column) bool { return c.letter == "%"+m[3] })
 		if at < 0 {
-			return nil, usagef("--format: %%%s is not known; known are %s", m[3],
+			return nil, fmt.Errorf("--format: %%%s is not known; known are %s", m[3],
 				known(func(c column) string { return c.letter }))
 		}
 		f.col = &columns[at]
@@ -369,7 +369,7 @@ func ParseCancel(args []string, me string) (*Cancel, error) {
 	}
 	s := &x.Select
 	if s.Jobs == nil && s.States == nil && len(s.Users)+len(s.Partitions)+len(s.Accounts)+len(s.Names) == 0 {
-		return nil, usagef("no job is named")
+		return nil, fmt.Errorf("no job is named")
 	}
 	return x, nil
 }

@@ -127,7 +127,7 @@ func Parse(args []string, host Host) (*Job, error) {
 	// One level of options may override the other, but none has both.
 	for _, level := range [][]given{all, opts} {
 		if has(level, "mem") && has(level, "mem-per-cpu") {
-			return nil, usagef("--mem and --mem-per-cpu exclude each other")
+			return nil, fmt.Errorf("--mem and --mem-per-cpu exclude each other")
 		}
 	}
 	all = slices.Concat(all, fromEnv(sbatchOptions, sbatchVariables, host.Env), opts)
@@ -160,7 +160,7 @@ func (j *Job) script(opts []given, rest []string, host Host) (err error) {
 	wrapped := slices.IndexFunc(opts, func(o given) bool { return o.long == "wrap" })
 	switch {
 	case wrapped >= 0 && len(rest) > 0:
-		return usagef("--wrap takes no script and no arguments: %q is left over", rest[0])
+		return fmt.Errorf("--wrap takes no script and no arguments: %q is left over", rest[0])
 	case wrapped >= 0:
 		j.Name, j.Script = "wrap", []byte("#!/bin/sh\n# This script was created by sbatch --wrap.\n\n"+
 			opts[wrapped].value+"\n")
@@ -206,7 +206,7 @@ func (j *Job) finish(real func(string) string) error {
 	}
 	for _, text := range []string{j.Name, j.Partition, j.Account, j.Comment, j.Workflow, j.Container} {
 		if strings.ContainsAny(text, "\n\x00") {
-			return usagef("%q: a line end is not possible here", text)
+			return fmt.Errorf("%q: a line end is not possible here", text)
 		}
 	}
 	if len(j.Name) > 256 {
@@ -218,7 +218,7 @@ func (j *Job) finish(real func(string) string) error {
 	for _, f := range []struct{ option, pattern string }{{"output", j.output()}, {"error", j.Error},
 		{"input", j.Input}} {
 		if err := j.inside(f.pattern); err != nil {
-			return usagef("--%s: %w", f.option, err)
+			return fmt.Errorf("--%s: %w", f.option, err)
 		}
 	}
 	return nil
@@ -260,23 +260,23 @@ func (c *call) cpus() error {
 			_, err = count(most)
 		}
 		if err != nil {
-			return usagef("--nodes: %w", err)
+			return fmt.Errorf("--nodes: %w", err)
 		} else if nodes > 1 {
-			return usagef("--nodes: a job runs on one node: write 1")
+			return fmt.Errorf("--nodes: a job runs on one node: write 1")
 		}
 	}
 	j := c.Job
 	switch {
 	case c.tasksPerNode > 0 && j.Tasks > c.tasksPerNode:
-		return usagef("--ntasks-per-node: %d tasks would need more than one node, and a job runs on one", j.Tasks)
+		return fmt.Errorf("--ntasks-per-node: %d tasks would need more than one node, and a job runs on one", j.Tasks)
 	case j.Tasks == 0:
 		j.Tasks = c.tasksPerNode
 	}
 	if j.CPUs = max(max(j.Tasks, 1)*max(j.PerTask, 1), c.minCPUs); j.CPUs > 1<<20 {
-		return usagef("%d CPUs are more than any host has", j.CPUs)
+		return fmt.Errorf("%d CPUs are more than any host has", j.CPUs)
 	}
 	if j.GPUs = max(c.gpus, c.gpusPerNode, c.gres, c.gpusPerTask*max(j.Tasks, 1)); j.GPUs > 1<<30 {
-		return usagef("%d GPUs are more than any host has", j.GPUs/1000)
+		return fmt.Errorf("%d GPUs are more than any host has", j.GPUs/1000)
 	}
 	return nil
 }
@@ -292,7 +292,7 @@ func (c *call) memory() (err error) {
 		}
 	case c.memPerCPU != "":
 		if j.PerCPU, err = Memory(c.memPerCPU); err == nil && j.PerCPU > (1<<62)/int64(j.CPUs) {
-			return usagef("--mem-per-cpu: %s for each of %d CPUs is more than any host has", c.memPerCPU, j.CPUs)
+			return fmt.Errorf("--mem-per-cpu: %s for each of %d CPUs is more than any host has", c.memPerCPU, j.CPUs)
 		}
 		j.Memory = j.PerCPU * int64(j.CPUs)
 	}

@@ -26,7 +26,7 @@ func directives(script []byte, where string) (opts []given, err error) {
 			found, err = only(sbatchOptions, words)
 		}
 		if err != nil {
-			return nil, usagef("%s, line %d: %w", where, n+1, err)
+			return nil, fmt.Errorf("%s, line %d: %w", where, n+1, err)
 		}
 		for _, o := range found {
 			switch o.long {
