@@ -100,35 +100,25 @@ Exit codes: 0 handed in, 2 wrong command line, 3 invalid input or refused, 4 no 
 	}
 }
 
-// handing has the options of gantry submit about workflows.
+// handing is the command line of gantry submit.
 type handing struct {
-	*session.Settings
-	name, tenant      string
-	class             *planner.Class
-	deadline, release planner.Time // from now on; 0: none
-	late              bool
-	retries           int // -1: not said
+	*cli.Context
+	set               *session.Settings
+	class             planner.Class // of --class
+	deadline, release planner.Time  // from now on; 0: none
 }
 
 // readHanding reads the options, with the rights of the caller.
 func readHanding(c *cli.Context, about *api.Server) (*handing, error) {
-	h := &handing{Settings: &session.Settings{Image: c.String("image"), Emulate: c.Bool("emulate"), Seed: 1,
-		TimeScale: about.TimeScale, Runtime: about.Runtime}, name: c.String("name"), tenant: c.String("tenant"),
-		late: c.Bool("reject-late"), retries: -1}
-	if c.IsSet("retries") {
-		h.retries = c.Int("retries")
-	}
+	h := &handing{Context: c, set: &session.Settings{Image: c.String("image"), Emulate: c.Bool("emulate"), Seed: 1,
+		TimeScale: about.TimeScale, Runtime: about.Runtime}}
 	if text := c.String("class"); text != "" {
-		classes := map[string]planner.Class{
-			"deadline": planner.Deadline,
-			"regular":  planner.Regular,
-			"low":      planner.Low,
-		}
-		class, ok := classes[text]
-		if !ok {
+		all := []planner.Class{planner.Deadline, planner.Regular, planner.Low}
+		i := slices.IndexFunc(all, func(k planner.Class) bool { return k.String() == text })
+		if i < 0 {
 			return nil, exit.Usagef("--class %s: choose deadline, regular or low", text)
 		}
-		h.class = &class
+		h.class = all[i]
 	}
 	now := time.Now()
 	for flag, to := range map[string]*planner.Time{"deadline": &h.deadline, "release": &h.release} {
@@ -144,25 +134,25 @@ func readHanding(c *cli.Context, about *api.Server) (*handing, error) {
 		return nil, exit.Usagef("--deadline %s: it is not after --release %s", c.String("deadline"),
 			c.String("release"))
 	}
-	return h, readGiven(c, h.Settings)
+	return h, readGiven(c, h.set)
 }
 
 // workflows reads the workflows on the command line.
-func (h *handing) workflows(c *cli.Context, about *api.Server) ([]executor.Submission, error) {
-	p := &session.Planning{Set: h.Settings, Platform: &planner.Platform{}, View: term.New(c.Bool("quiet"))}
+func (h *handing) workflows(about *api.Server) ([]executor.Submission, error) {
+	p := &session.Planning{Set: h.set, Platform: &planner.Platform{}, View: term.New(h.Bool("quiet"))}
 	if err := json.Unmarshal(about.Platform, p.Platform); err != nil {
 		return nil, exit.Internalf("the nodes of the server: %w", err)
 	}
-	o := sessionOptions(c, "")
+	o := sessionOptions(h.Context, "")
 	o.Refuse = func(set *session.Settings, f *session.Facts) error {
 		f.Due = true // --deadline gives one
-		return refuseIdle(c, set, f)
+		return refuseIdle(h.Context, set, f)
 	}
-	subs, err := p.Load(&session.Inputs{Paths: c.Args().Slice()}, &o)
+	subs, err := p.Load(&session.Inputs{Paths: h.Args().Slice()}, &o)
 	if err != nil {
 		return nil, err
 	}
-	late := h.late
+	late := h.Bool("reject-late")
 	for i := range subs {
 		if err := h.settle(&subs[i]); err != nil {
 			return nil, err
@@ -172,14 +162,14 @@ func (h *handing) workflows(c *cli.Context, about *api.Server) ([]executor.Submi
 	if late {
 		return nil, exit.Usagef("--reject-late: no workflow has a deadline; give one with --deadline")
 	}
-	if session.Capabilities(h.Runtime).Programs {
-		if err := p.Locate(c.Context, subs); err != nil {
+	if session.Capabilities(h.set.Runtime).Programs {
+		if err := p.Locate(h.Context.Context, subs); err != nil {
 			return nil, err
 		}
 	}
 	for i := range subs {
-		if len(h.Mounts) > 0 && !h.Emulate {
-			executor.AddMounts(subs[i].Workflow, "--mount", h.Mounts)
+		if len(h.set.Mounts) > 0 && !h.set.Emulate {
+			executor.AddMounts(subs[i].Workflow, "--mount", h.set.Mounts)
 		}
 	}
 	return subs, nil
@@ -213,44 +203,34 @@ func fromNow(text string, now time.Time) (time.Duration, error) {
 
 // settle writes the options of the command line into a workflow and its tasks: the server gets the workflow alone.
 func (h *handing) settle(sub *executor.Submission) error {
-	if h.name != "" {
-		sub.Name = h.name
-	}
-	if h.tenant != "" {
-		sub.Tenant = h.tenant
-	}
-	if h.release > 0 {
-		sub.Release = h.release
-	}
+	sub.Name, sub.Tenant = cmp.Or(h.String("name"), sub.Name), cmp.Or(h.String("tenant"), sub.Tenant)
+	sub.Release = cmp.Or(h.release, sub.Release)
 	if h.deadline > 0 {
 		sub.Due, sub.Class = h.deadline, planner.Deadline
 	}
-	if h.class != nil {
-		sub.Class = *h.class
+	if h.IsSet("class") {
+		sub.Class = h.class
 	}
 	if sub.Class == planner.Deadline && sub.Due == 0 {
 		return exit.Usagef("--class deadline: %s has no deadline; give one with --deadline", sub.Name)
 	}
-	sub.RejectLate = sub.RejectLate || h.late
+	sub.RejectLate = sub.RejectLate || h.Bool("reject-late")
 	w := *sub.Workflow // others may share it
 	w.Tasks = slices.Clone(w.Tasks)
 	sub.Workflow = &w
 	for i := range w.Tasks {
 		t := &w.Tasks[i]
-		if h.retries >= 0 {
-			t.Retries = h.retries
+		if h.IsSet("retries") {
+			t.Retries = h.Int("retries")
 		}
-		if h.Emulate {
+		if h.set.Emulate {
 			t.Command, t.Shell, t.Expand, t.Renames = nil, false, false, nil
 			continue
 		}
 		if len(t.Command) == 0 {
 			continue
 		}
-		if t.Image == "" {
-			t.Image = h.Image
-		}
-		t.Env = executor.MergeEnv(t.Env, h.Env)
+		t.Image, t.Env = cmp.Or(t.Image, h.set.Image), executor.MergeEnv(t.Env, h.set.Env)
 	}
 	return nil
 }
@@ -264,7 +244,7 @@ func submit(c *cli.Context, cl *api.Client) error {
 	if err != nil {
 		return err
 	}
-	subs, err := h.workflows(c, about)
+	subs, err := h.workflows(about)
 	if err != nil {
 		return err
 	}
@@ -276,7 +256,7 @@ func submit(c *cli.Context, cl *api.Client) error {
 		}
 		req.Workflows = append(req.Workflows, api.Workflow{Name: subs[i].Name, Definition: definition})
 	}
-	secrets, err := h.SecretValues()
+	secrets, err := h.set.SecretValues()
 	if err != nil {
 		return err
 	}
