@@ -21,7 +21,6 @@ import (
 	"gantry/executor/sim/hostmodel"
 	"gantry/planner"
 	"gantry/planner/predict"
-	"gantry/sqlite"
 	"gantry/trace"
 	"gantry/trace/scenario"
 )
@@ -199,15 +198,18 @@ func readEstimates(c *cli.Context, s *session.Settings, usual string) error {
 // readHostModel finds the host model of a run or a simulation.
 func readHostModel(c *cli.Context, s *session.Settings) (err error) {
 	s.StartupGiven = c.IsSet("startup")
+	stored := func() (*hostmodel.Model, error) {
+		return session.StoredHostModel(c.Context, homeOf(c), s.Runtime, c.String("measured"))
+	}
 	name := c.String("host-model")
 	switch {
 	case name == "none", name == "" && (s.StartupGiven || session.CheckHost(s.Cluster, c.Bool("oversubscribe")) != nil):
 	case name == "":
-		if s.Host, err = storedHostModel(c, s); err != nil && !errors.Is(err, hostmodel.ErrNone) {
+		if s.Host, err = stored(); err != nil && !errors.Is(err, hostmodel.ErrNone) {
 			term.New(c.Bool("quiet") || c.Bool("json")).Warn("the host model is not used: %v", err)
 		}
 	case name == "this":
-		if s.Host, err = storedHostModel(c, s); err != nil {
+		if s.Host, err = stored(); err != nil {
 			return exit.Inputf("--host-model this: %w", err)
 		}
 	default:
@@ -226,32 +228,6 @@ func readHostModel(c *cli.Context, s *session.Settings) (err error) {
 		}
 	}
 	return nil
-}
-
-// storedHostModel is the model that the log has of this host with the runtime of the run, or of the run that is
-// simulated; else with the one that runs usually take, or with any other if that was never measured.
-func storedHostModel(c *cli.Context, s *session.Settings) (*hostmodel.Model, error) {
-	db, err := sqlite.Open(filepath.Join(c.String("dir"), sqlite.FileName), sqlite.ReadOnly)
-	if err != nil {
-		return nil, hostmodel.ErrNone // of an older format, for one: a later reader says so
-	}
-	defer db.Close()
-	names := []string{s.Runtime}
-	if session.Capabilities(s.Runtime).Virtual {
-		names = append([]string{session.UsualRuntime.Name}, session.RuntimeNames(session.MakesContainers)...)
-		if run := c.String("measured"); run != "" {
-			if info, err := db.Info(c.Context, run); err == nil { // else a later reader says so
-				names = []string{info.Runtime}
-			}
-		}
-	}
-	var m *hostmodel.Model
-	for _, name := range names {
-		if m, _, err = session.FindHostModel(c.Context, db, name, homeOf(c)); !errors.Is(err, hostmodel.ErrNone) {
-			break
-		}
-	}
-	return m, err
 }
 
 // readAs takes over how workflows are to be read, as far as the command line says it.

@@ -114,7 +114,7 @@ func (v *Server) continues(s *session.Session) error {
 // open makes the server of requests, once the run is in the log.
 func (v *Server) open(s *session.Session) {
 	v.run, v.check = s, s.Admitter()
-	v.foretell = &foreteller{run: s, inbox: v.inbox, by: session.NewPrediction(s.Planning)}
+	v.foretell = &foreteller{run: s, inbox: v.inbox, by: &session.Prediction{Planning: &s.Planning}}
 	platform, _ := json.Marshal(s.Platform) // as the log has it
 	cfg := server.Config{DB: s.DB, Run: s.Log, Inbox: v.inbox, Platform: s.Platform,
 		About: api.Server{Run: s.Name, PID: os.Getpid(), Version: release.Build(), Policy: s.Set.Policy,

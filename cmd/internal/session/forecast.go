@@ -43,9 +43,6 @@ type Prediction struct {
 	asks      bool               // a program that is the policy, too
 }
 
-// NewPrediction predicts a run, as it is planned now.
-func NewPrediction(p Planning) *Prediction { return &Prediction{Planning: &p} }
-
 // Measure reads the measurements of programs in the log.
 func (p *Prediction) Measure(ctx context.Context, log *sqlite.DB) (err error) {
 	programs, err := programsOf(ctx, log, p.Set, "", nil)
@@ -96,10 +93,12 @@ func (p *Prediction) Parts(repetition int) (*forecast.Parts, error) {
 	if err := asked(p.Set.Policy); err != nil && !p.asks {
 		return nil, err
 	}
-	e, err := p.With(*p.Set).AssembleLike(context.Background(), p.Planning)
+	like := p.With(*p.Set)
+	e, err := like.Assemble(context.Background())
 	if err != nil {
 		return nil, err
 	}
+	like.learn(p.learned)
 	if p.reuse != nil {
 		e.Reuse = p.reuse
 	}

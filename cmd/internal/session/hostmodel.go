@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/shirou/gopsutil/v3/common"
+	"github.com/shirou/gopsutil/v3/disk"
 
 	release "gantry"
 	"gantry/cmd/internal/exit"
@@ -63,22 +65,14 @@ func fileSystem(dir string) string {
 		}
 		dir = up
 	}
-	f, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
+	// Those of this process, not of the first one.
+	own := common.EnvMap{"HOST_PROC_MOUNTINFO": "/proc/self/mountinfo"}
+	ctx := context.WithValue(context.Background(), common.EnvKey, own)
+	mounts, _ := disk.PartitionsWithContext(ctx, true)
 	longest, kind := -1, ""
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		// 36 35 98:0 /root /mount/point options [fields...] - type source options
-		mount, rest, ok := strings.Cut(lines.Text(), " - ")
-		fields, types := strings.Fields(mount), strings.Fields(rest)
-		if !ok || len(fields) < 5 || len(types) == 0 {
-			continue
-		}
-		at := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(fields[4])
-		if container.Inside(dir, at) && len(at) >= longest {
-			longest, kind = len(at), types[0]
+	for _, m := range mounts {
+		if container.Inside(dir, m.Mountpoint) && len(m.Mountpoint) >= longest {
+			longest, kind = len(m.Mountpoint), m.Fstype
 		}
 	}
 	return kind
@@ -120,6 +114,30 @@ func FindHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) (*ho
 		}
 	}
 	return nil, &rows[0], first
+}
+
+// StoredHostModel is the model that the log below home has of this host with a runtime. Of a simulation it is that with
+// the runtime of the run that it takes the measurements of, if one is named; else with the one that runs usually take,
+// or with any other if that was never measured.
+func StoredHostModel(ctx context.Context, home, runtime, measured string) (m *hostmodel.Model, err error) {
+	db, err := readLog(home)
+	if err != nil {
+		return nil, hostmodel.ErrNone // of an older format, for one: a later reader says so
+	}
+	defer db.Close()
+	names := []string{runtime}
+	if Capabilities(runtime).Virtual {
+		names = append([]string{UsualRuntime.Name}, RuntimeNames(MakesContainers)...)
+		if info, err := db.Info(ctx, measured); measured != "" && err == nil { // else a later reader says so
+			names = []string{info.Runtime}
+		}
+	}
+	for _, name := range names {
+		if m, _, err = FindHostModel(ctx, db, name, home); !errors.Is(err, hostmodel.ErrNone) {
+			break
+		}
+	}
+	return m, err
 }
 
 // mostEarlier is how many earlier calibrations say how steady a host is.

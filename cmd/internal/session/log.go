@@ -62,7 +62,7 @@ func LogError(err error) error {
 func OpenToWrite(home string) (*sqlite.DB, error) {
 	path := filepath.Join(home, sqlite.FileName)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, noLog(home)
+		return nil, exit.Inputf("there is no log at %s: nothing was run there, or --dir names another directory", path)
 	} else if err != nil {
 		return nil, exit.Hostf("log: %w", err)
 	}
@@ -71,11 +71,6 @@ func OpenToWrite(home string) (*sqlite.DB, error) {
 		return nil, exit.With(exit.Host, err)
 	}
 	return db, nil
-}
-
-func noLog(home string) error {
-	return exit.Inputf("there is no log at %s: nothing was run there, or --dir names another directory",
-		filepath.Join(home, sqlite.FileName))
 }
 
 // hold takes the locks of a run: of its directory, and of the file lock in it, which names the process. They end with

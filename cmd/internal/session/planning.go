@@ -91,15 +91,6 @@ func (p *Planning) Assemble(ctx context.Context) (*executor.Engine, error) {
 	return &executor.Engine{Planner: pl, Admit: adm}, nil
 }
 
-// AssembleLike is Assemble of an engine that knows as much as that of another run knew when the run began.
-func (p *Planning) AssembleLike(ctx context.Context, other *Planning) (*executor.Engine, error) {
-	e, err := p.Assemble(ctx)
-	if err == nil {
-		p.learn(other.learned)
-	}
-	return e, err
-}
-
 // Admitter makes the admission of the run.
 func (p *Planning) Admitter() *executor.Admitter {
 	shell, _ := trace.ShellWords(p.Set.Shell) // was read before

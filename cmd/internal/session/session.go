@@ -3,7 +3,7 @@
 // which the log keeps, and Options, which hold for this process. A Session is one run on its way:
 //
 //	New -> Begin     reads workflows, checks them, and runs or simulates them (start.go, session.go)
-//	New -> Continue  reads the log back and continues (resume.go, continue.go)
+//	New -> Continue  reads the log back and continues (resume.go)
 //	New -> Open      begins or continues the run of a Server, which takes work (resume.go; package serve)
 //
 // Its parts work without it, too: Planning makes planners and simulations, Prediction simulates a run, images finds

@@ -35,7 +35,7 @@ type upkeep struct {
 	ready bool
 
 	work    sync.WaitGroup
-	queue   chan pastFile
+	queue   chan func() // deletes a file, or says that all before it are deleted
 	mu      sync.Mutex
 	counted map[planner.FileID]bool // files from outside
 	used    int64                   // bytes
@@ -44,7 +44,6 @@ type upkeep struct {
 type pastFile struct {
 	flow *executor.WorkflowSpec
 	file *executor.FileSpec
-	done chan<- struct{} // if not nil: there is no file, but somebody waits for all before it
 }
 
 func newUpkeep(dir string, scratch bool, log *sqlite.Run, view *term.Progress) *upkeep {
@@ -65,18 +64,14 @@ func (u *upkeep) begin(resumes bool) {
 	if !u.scratch {
 		return
 	}
-	u.queue = make(chan pastFile, 1024)
+	u.queue = make(chan func(), 1024)
 	u.work.Go(func() {
-		for x := range u.queue {
-			if x.done != nil {
-				close(x.done)
-				continue
-			}
-			u.remove(x)
+		for do := range u.queue {
+			do()
 		}
 	})
 	for _, x := range u.past {
-		u.queue <- x
+		u.queue <- func() { u.remove(x) }
 	}
 	u.past = nil
 	u.settle() // before anything starts that takes more
@@ -86,7 +81,7 @@ func (u *upkeep) begin(resumes bool) {
 func (u *upkeep) settle() {
 	if u.queue != nil {
 		done := make(chan struct{})
-		u.queue <- pastFile{done: done}
+		u.queue <- func() { close(done) }
 		<-done
 	}
 }
@@ -158,7 +153,7 @@ func (u *upkeep) done(t planner.TaskID) {
 			}
 			x := pastFile{flow: spec.Workflow, file: f}
 			if u.ready {
-				u.queue <- x
+				u.queue <- func() { u.remove(x) }
 			} else {
 				u.past = append(u.past, x)
 			}

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -71,7 +70,8 @@ func (b *Bench) Prepare(ctx context.Context) error {
 			return err
 		}
 		var err error
-		if b.Model, err = b.model(ctx, name); err != nil && !errors.Is(err, hostmodel.ErrNone) {
+		b.Model, err = session.StoredHostModel(ctx, b.Home, name, "")
+		if err != nil && !errors.Is(err, hostmodel.ErrNone) {
 			b.Say("the host model is not used: %v", err)
 		}
 	}
@@ -88,17 +88,6 @@ func (b *Bench) Prepare(ctx context.Context) error {
 		b.File.On(b.File.Runtime)
 	}
 	return nil
-}
-
-// model is the model of this host with a runtime, as the log has it.
-func (b *Bench) model(ctx context.Context, runtime string) (*hostmodel.Model, error) {
-	db, err := sqlite.Open(filepath.Join(b.Home, sqlite.FileName), sqlite.ReadOnly)
-	if err != nil {
-		return nil, hostmodel.ErrNone
-	}
-	defer db.Close()
-	m, _, err := session.FindHostModel(ctx, db, runtime, b.Home)
-	return m, err
 }
 
 // Suits is experiment.Runner.Suits. It announces tasks that are so short that starting them takes longer.
