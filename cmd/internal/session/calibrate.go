@@ -40,10 +40,7 @@ func Calibrate(ctx context.Context, home string, host hostmodel.Host, o Calibrat
 	if err := s.OpenLog(sqlite.Durable); err != nil { // also to find out now that it cannot be stored
 		return nil, nil, err
 	}
-	m, err := measureHost(ctx, s, host, o)
-	if err == nil {
-		err = correctModel(ctx, home, s.DB, m, o)
-	}
+	m, err := s.calibrated(ctx, host, o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -55,46 +52,49 @@ func Calibrate(ctx context.Context, home string, host hostmodel.Host, o Calibrat
 	return m, row, err
 }
 
-// correctModel corrects a model by sample runs, in a directory of their own, which is gone afterwards.
-func correctModel(ctx context.Context, home string, db *sqlite.DB, m *hostmodel.Model, o Calibration) (err error) {
-	if o.Step != nil {
-		o.Step("sample runs", calibrate.MeasureShare)
-	}
-	home, release, err := calibrationDir(home, m.Host.Runtime)
+// calibrated measures this host, and corrects the model by sample runs, in a directory of its own, which is gone
+// afterwards.
+func (s *Session) calibrated(ctx context.Context, host hostmodel.Host, o Calibration) (m *hostmodel.Model, err error) {
+	before, err := earlierHostModels(ctx, s.DB, &host)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	if s.Dir, err = os.MkdirTemp(s.Home, "calibrate-"); err != nil {
+		return nil, exit.Hostf("directory to measure in: %w (choose another --dir)", err)
+	}
+	s.Name = filepath.Base(s.Dir)
+	release, err := holdTrial(s.Dir, host.Runtime)
 	defer func() {
-		if err != nil { // a run that was stopped may have left containers
-			_, e := CleanRuns(context.WithoutCancel(ctx), home, "", []string{m.Host.Runtime})
-			err = errors.Join(err, e)
-		}
 		release()
-		if e := os.RemoveAll(home); e != nil {
+		if err != nil { // containers that have succeeded are kept for a resume that never comes
+			for home, run := range map[string]string{s.Home: s.Name, s.Dir: ""} {
+				_, e := CleanRuns(context.WithoutCancel(ctx), home, run, []string{host.Runtime})
+				if !errors.Is(e, container.ErrUnusable) { // which err says
+					err = errors.Join(err, e)
+				}
+			}
+		}
+		if e := os.RemoveAll(s.Dir); e != nil {
 			err = errors.Join(err, exit.With(exit.Host, e))
 		}
 	}()
-	before, err := earlierHostModels(ctx, db, &m.Host)
+	if err == nil {
+		m, err = s.measureHost(ctx, host, before, o)
+	}
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if o.Step != nil {
+		o.Step("sample runs", calibrate.MeasureShare)
 	}
 	begun := time.Now()
-	err = correct(ctx, o.Quick, m, before, home)
+	err = correct(ctx, o.Quick, m, before, s.Dir)
 	m.Measured.TookNanos += int64(time.Since(begun))
-	return err
+	return m, err
 }
 
 // trialMark is a file that only directories of calibrations and of gantry doctor have: it names the runtime.
 const trialMark = ".trial"
-
-// calibrationDir makes a directory to measure in, which this process holds until release is called.
-func calibrationDir(home, runtime string) (dir string, release func(), err error) {
-	if dir, err = os.MkdirTemp(home, "calibrate-"); err != nil {
-		return "", nil, exit.Hostf("directory to measure in: %w (choose another --dir)", err)
-	}
-	release, err = holdTrial(dir, runtime)
-	return dir, release, err
-}
 
 // holdTrial marks a directory. Gantry clean removes one with the mark that nobody holds.
 func holdTrial(dir, runtime string) (release func(), err error) {
@@ -134,20 +134,9 @@ func EngineCPU() time.Duration {
 	return calibrate.ProgramsCPU("dockerd", "containerd", "containerd-shim")
 }
 
-// measureHost runs the measurements in a run directory of their own, which is gone afterwards.
-func measureHost(ctx context.Context, s *Session, host hostmodel.Host, with Calibration) (m *hostmodel.Model,
-	err error) {
-	dir, release, err := calibrationDir(s.Home, host.Runtime)
-	if err != nil {
-		return nil, err
-	}
-	s.Dir = dir
-	defer func() {
-		if e := os.RemoveAll(s.Dir); err == nil && e != nil {
-			err = exit.With(exit.Host, e)
-		}
-	}()
-	s.Name = filepath.Base(s.Dir)
+// measureHost runs the measurements in the run directory of the session.
+func (s *Session) measureHost(ctx context.Context, host hostmodel.Host, before []*hostmodel.Model, with Calibration) (
+	m *hostmodel.Model, err error) {
 	node := planner.Node{Name: "host", Speed: 1, Capacity: unit.Vector{unit.CPU: int64(host.Cores) * 1000,
 		unit.Memory: unit.Unlimited, unit.Disk: unit.Unlimited}}
 	far := node
@@ -155,7 +144,7 @@ func measureHost(ctx context.Context, s *Session, host hostmodel.Host, with Cali
 	s.Platform = &planner.Platform{Nodes: []planner.Node{node, far}, Groups: []string{""},
 		Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}
 	lab := &calibrate.Lab{Dir: s.Dir}
-	scratch, err := sqlite.Open(filepath.Join(s.Dir, sqlite.FileName), sqlite.Durable)
+	scratch, err := sqlite.Open(filepath.Join(s.Dir, "scratch.sqlite"), sqlite.Durable)
 	if err != nil {
 		return nil, exit.With(exit.Host, err)
 	}
@@ -176,16 +165,7 @@ func measureHost(ctx context.Context, s *Session, host hostmodel.Host, with Cali
 		if e := rt.Close(); e != nil && !errors.Is(ctx.Err(), context.Canceled) {
 			err = errors.Join(err, exit.With(exit.Host, e))
 		}
-		release()
-		if err != nil { // Close keeps containers that have succeeded, for a resume that never comes
-			_, e := CleanRuns(context.WithoutCancel(ctx), s.Home, s.Name, []string{host.Runtime})
-			err = errors.Join(err, e)
-		}
 	}()
-	before, err := earlierHostModels(ctx, s.DB, &host)
-	if err != nil {
-		return nil, err
-	}
 	o := calibrate.Options{Host: host, Starts: s.Set.Starts, Quick: with.Quick, Before: before, Engine: EngineCPU,
 		Step: with.Step}
 	if m, err = calibrate.Measure(ctx, lab, o); err != nil {
