@@ -149,7 +149,7 @@ func newArchiver(source string, opt ReadOptions) *archiver {
 
 // key is that of an id: the number that it is, without a prefix, or below 0 the number of the text.
 func (x *archiver) key(id []byte, prefix string) int64 {
-	if rest, ok := bytesAfter(id, prefix); ok && (len(rest) == 1 || len(rest) > 1 && rest[0] != '0') {
+	if rest, ok := bytes.CutPrefix(id, []byte(prefix)); ok && (len(rest) == 1 || len(rest) > 1 && rest[0] != '0') {
 		if n, ok := reader.Digits(rest); ok {
 			return n
 		}
@@ -168,13 +168,6 @@ func (x *archiver) text(text []byte) int32 {
 		x.keep(sameKept+len(text), 0)
 	}
 	return n
-}
-
-func bytesAfter(text []byte, prefix string) ([]byte, bool) {
-	if len(text) < len(prefix) || string(text[:len(prefix)]) != prefix {
-		return nil, false
-	}
-	return text[len(prefix):], true
 }
 
 func (a *Archive) textOf(id int64, prefix string) string {

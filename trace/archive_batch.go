@@ -95,29 +95,24 @@ func (x *archiver) dependencies(from, to int) {
 
 // acyclic refuses a job whose tasks wait for each other; with repair none of them waits.
 func (x *archiver) acyclic(from, to int) {
-	first := int32(0)
+	begin := int32(0)
 	if from > 0 {
-		first = x.rows[from-1].edges
+		begin = x.rows[from-1].edges
 	}
-	w, begin := &Workflow{Tasks: make([]Task, to-from)}, first
-	var edges []edge
-	for k := from; k < to; k++ {
-		w.Tasks[k-from].ID = x.taskName(&x.rows[k])
-		for _, p := range x.edges[begin:x.rows[k].edges] {
-			edges = append(edges, edge{parent: p, child: int32(k - from)})
-		}
-		begin = x.rows[k].edges
+	w, places := &Workflow{Tasks: make([]Task, to-from)}, make([]int32, to-from+1)
+	for k := range w.Tasks {
+		w.Tasks[k].ID, places[k+1] = x.taskName(&x.rows[from+k]), int32(k+1)
 	}
-	(&builder{wf: w}).link(edges)
+	x.link(w, from, places)
 	cycle := w.cycle()
 	if cycle == nil {
 		return
 	}
 	x.faults.Judge(x.opt.Repair, "cycle", 0, "", "the dependencies of the job are dropped",
 		"tasks of job %s wait for each other: %s", x.textOf(x.jobs[x.rows[from].job].id, x.prefix), w.path(cycle))
-	x.edges = x.edges[:first]
+	x.edges = x.edges[:begin]
 	for k := from; k < to; k++ {
-		x.rows[k].edges = first
+		x.rows[k].edges = begin
 	}
 }
 

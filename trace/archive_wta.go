@@ -45,8 +45,8 @@ func escapeGlob(dir string) string {
 
 // readWTA reads a directory of the Workflow Trace Archive.
 func readWTA(dir string, opt ReadOptions) (*Archive, []Fault, error) {
-	x := newArchiver(dir, opt)
-	files := wtaTasks(dir)
+	x, files := newArchiver(dir, opt), wtaTasks(dir)
+	x.tasks = map[wtaID]int32{}
 	if len(files) == 0 {
 		x.faults.Fail("unknown-format", 0, "", "a directory without tasks/*/*.parquet of the Workflow Trace Archive")
 	}
@@ -315,9 +315,6 @@ func (x *archiver) wtaTask(r wtaRow) {
 	}
 	job, _ := x.job(r.workflow, time.Duration(r.submit)*time.Millisecond, tenant, 0)
 	x.keep(jobKept+edgeKept*len(r.parents), 0)
-	if x.tasks == nil {
-		x.tasks = map[wtaID]int32{}
-	}
 	x.row(archivedTask{id: int64(len(x.rows)), run: time.Duration(r.runtime) * time.Millisecond,
 		cores: float32(max(0, r.cores)), kind: x.text(r.kind), job: job, instances: 1}, 0)
 	x.tasks[wtaID{r.workflow, r.id}] = int32(len(x.rows))

@@ -36,6 +36,12 @@ type builder struct {
 	noFileEdges bool
 }
 
+func newBuilder(wf *Workflow, opt ReadOptions) *builder {
+	return &builder{wf: wf, opt: opt, names: newNames(), more: map[int32][]int32{}, listed: map[string]listedSize{},
+		cat: catalogs{programs: map[*executable]int32{}, obstacles: map[string]bool{}, without: map[string]int{},
+			spare: map[int32]int{}}}
+}
+
 // fileUse has the sizes that the uses of one file give.
 type fileUse struct {
 	out, in       int64 // by the first producer that gives it; the largest of the consumers
@@ -210,9 +216,6 @@ func (b *builder) writes(f int32) int32 {
 
 // catalogue notes the size that a replica catalogue gives of a file.
 func (b *builder) catalogue(name, size string, line int) {
-	if b.listed == nil {
-		b.listed = map[string]listedSize{}
-	}
 	b.keep(fileKept + len(name))
 	b.listed[b.cleaned(name)] = listedSize{size, line}
 }
@@ -356,9 +359,21 @@ func (b *builder) memory(t *Task, text string, scale int64, line int) {
 
 // memoryRead is memory of a number that was read.
 func (b *builder) memoryRead(t *Task, text string, n int64, err error, line int) {
-	if b.isAmount(t, "memory", text, n, err, line) && n > 0 {
+	b.measured(t, Memory, "memory", text, n, err, line)
+}
+
+// measured takes a number of bytes that was read; of memory 0 is not known.
+func (b *builder) measured(t *Task, is Fields, what, text string, n int64, err error, line int) {
+	if !b.isAmount(t, what, text, n, err, line) || is == Memory && n == 0 {
+		return
+	}
+	switch t.Known |= is; is {
+	case Memory:
 		t.MemoryBytes = n
-		t.Known |= Memory
+	case ReadBytes:
+		t.ReadBytes = n
+	default:
+		t.WrittenBytes = n
 	}
 }
 
@@ -481,31 +496,9 @@ func (b *builder) sizes() {
 	}
 }
 
-// byChildren returns edges in the order of byChild. They come in any, and each child has few.
-func byChildren(edges []edge, tasks int) []edge {
-	ends := make([]int32, tasks+1)
-	for _, e := range edges {
-		ends[e.child+1]++
-	}
-	for i := range tasks {
-		ends[i+1] += ends[i]
-	}
-	out := make([]edge, len(edges))
-	for _, e := range edges {
-		out[ends[e.child]] = e
-		ends[e.child]++
-	}
-	from := int32(0)
-	for _, end := range ends[:tasks] {
-		slices.SortFunc(out[from:end], byChild)
-		from = end
-	}
-	return out
-}
-
 // link sorts the edges, drops self edges and duplicates, and fills Parents and Children.
 func (b *builder) link(edges []edge) {
-	edges = byChildren(edges, len(b.wf.Tasks))
+	slices.SortFunc(edges, byChild)
 	tasks, kept := b.wf.Tasks, edges[:0]
 	for i := range tasks {
 		tasks[i].Parents = nil
@@ -761,9 +754,6 @@ func (b *builder) unsafeNames() {
 	}
 	for i := range b.wf.Files {
 		f := &b.wf.Files[i]
-		if plainName(f.Name) {
-			continue
-		}
 		safe, reserved := SafeName(f.Name), ReservedName(f.Name)
 		if safe && !reserved {
 			continue
@@ -780,12 +770,6 @@ func (b *builder) unsafeNames() {
 				"simulate go on, gantry run refuses the workflow; %s", shown.Quote(f.Name), Inside)
 		}
 	}
-}
-
-// plainName reports whether a name is clearly safe and not reserved, as most are: these rules cost more.
-func plainName(name string) bool {
-	return name != "" && name[0] != '.' && name[0] != 'e' && strings.IndexByte(name, '/') < 0 &&
-		strings.IndexByte(name, 0) < 0
 }
 
 // SafeName reports whether a logical file name stays below the directory that it is used in: it is relative, has no

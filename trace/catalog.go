@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -103,7 +104,6 @@ type catalogs struct {
 	programs   map[*executable]int32 // files of the stageable ones
 	obstacles  map[string]bool       // reported already
 	without    map[string]int        // numbers of tasks, by setting without effect on one host
-	order      []string              // of without
 	site       string                // that the user prefers
 	spare      map[int32]int         // tasks that may do without an input, by file
 }
@@ -125,35 +125,26 @@ func (b *builder) obstacle(line int, task, format string, args ...any) {
 	case n < most:
 		b.wf.Obstacles = append(b.wf.Obstacles, reader.Printable(text))
 	}
-	if b.cat.obstacles == nil {
-		b.cat.obstacles = map[string]bool{}
-	}
 	b.cat.obstacles[text] = true
 }
 
 // noEffect notes something that is valid and has no effect on one host.
 func (b *builder) noEffect(what string) {
-	if b.cat.without == nil {
-		b.cat.without = map[string]int{}
-	}
 	if b.cat.without[what]++; b.cat.without[what] == 1 {
 		b.keep(110 + len(what))
-		b.cat.order = append(b.cat.order, what)
 	}
 }
 
 // tellNoEffect lists the settings without effect in one warning.
 func (b *builder) tellNoEffect() {
-	if len(b.cat.order) == 0 {
-		return
-	}
-	slices.Sort(b.cat.order)
-	var list []string
-	for _, what := range b.cat.order {
+	list := slices.Sorted(maps.Keys(b.cat.without))
+	for i, what := range list {
 		if n := b.cat.without[what]; n > 1 {
-			what = fmt.Sprintf("%s (%d times)", what, n)
+			list[i] = fmt.Sprintf("%s (%d times)", what, n)
 		}
-		list = append(list, what)
+	}
+	if len(list) == 0 {
+		return
 	}
 	b.faults.Warn("no-effect", 0, "", "without effect on one host: %s", strings.Join(list, ", "))
 }
@@ -336,11 +327,7 @@ func (b *builder) use(name int32, kind, keep string, optional bool, line int) (f
 		return -1, false
 	}
 	if in {
-		f = b.reads(b.fileAs(name))
-		if b.cat.spare == nil {
-			b.cat.spare = map[int32]int{}
-		}
-		if optional {
+		if f = b.reads(b.fileAs(name)); optional {
 			b.cat.spare[f]++
 		}
 	}
@@ -532,9 +519,6 @@ func (b *builder) place(t *Task, x *executable, at *location, key transformation
 func (b *builder) programFile(x *executable, at *location, key transformation) int32 {
 	if f, ok := b.cat.programs[x]; ok {
 		return f
-	}
-	if b.cat.programs == nil {
-		b.cat.programs = map[*executable]int32{}
 	}
 	name := key.String()
 	for {

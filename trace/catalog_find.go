@@ -224,7 +224,7 @@ func (b *builder) properties(c *catalog, data []byte, first bool, has map[string
 			b.noEffect("property " + p.key)
 		default:
 			one := profile{namespace: ns, key: key, value: value}
-			if what, _ := one.demand(); ns == "pegasus" && !profileKeys["pegasus:"+key] && what == "" {
+			if what, _ := one.demand(); ns == "pegasus" && !slices.Contains(pegasusKeys, key) && what == "" {
 				b.noEffect("property " + p.key)
 				continue
 			}

@@ -209,10 +209,10 @@ func (t *template) fill(values []string, row int, quoted bool) string {
 
 // Read reads the list. The workflow has a task for each command.
 func (l *CommandList) Read(r io.Reader, source string, maxInput int64) (*Workflow, []Fault, error) {
-	b := &builder{wf: &Workflow{Source: source, Label: label(source), Name: label(source), Format: Makeflow},
-		names: newNames(), more: map[int32][]int32{}, line: 1}
+	b := newBuilder(&Workflow{Source: source, Label: label(source), Name: label(source), Format: Makeflow},
+		ReadOptions{})
 	in := reader.Open(r, maxInput)
-	b.in = in
+	b.in, b.line = in, 1
 	if l.Comma == 0 {
 		l.lines(b)
 	} else {

@@ -436,11 +436,7 @@ func (m *makefile) shell(r *makeRule) string {
 func (m *makefile) recipe(r *makeRule, auto map[string]string) string {
 	auto["?"] = auto["^"]
 	for _, name := range []string{"@", "<", "*", "^", "+", "?"} {
-		var dirs, files []string
-		for word := range strings.FieldsSeq(auto[name]) {
-			dirs, files = append(dirs, path.Dir(word)), append(files, path.Base(word))
-		}
-		auto[name+"D"], auto[name+"F"] = strings.Join(dirs, " "), strings.Join(files, " ")
+		auto[name+"D"], auto[name+"F"] = eachWord(auto[name], path.Dir), eachWord(auto[name], path.Base)
 	}
 	var lines []string
 	for _, line := range r.recipe {
@@ -550,14 +546,22 @@ func (m *makefile) value(name string, auto map[string]string, line, depth int) s
 	return m.expand(v.text, auto, line, depth+1)
 }
 
-func makeSubstitute(from, to, text string) string {
+// eachWord changes the words of a text.
+func eachWord(text string, change func(string) string) string {
 	words := strings.Fields(text)
-	for i, w := range words {
-		if stem, ok := makeStem(from, w); ok {
-			words[i] = strings.Replace(to, "%", stem, 1)
-		}
+	for i := range words {
+		words[i] = change(words[i])
 	}
 	return strings.Join(words, " ")
+}
+
+func makeSubstitute(from, to, text string) string {
+	return eachWord(text, func(w string) string {
+		if stem, ok := makeStem(from, w); ok {
+			return strings.Replace(to, "%", stem, 1)
+		}
+		return w
+	})
 }
 
 // function computes one of the functions of Make that only change names.
@@ -566,24 +570,17 @@ func (m *makefile) function(name, text string, auto map[string]string, line, dep
 	for i := range args {
 		args[i] = m.expand(args[i], auto, line, depth+1)
 	}
-	each := func(text string, change func(string) string) string {
-		words := strings.Fields(text)
-		for i := range words {
-			words[i] = change(words[i])
-		}
-		return strings.Join(words, " ")
-	}
 	switch {
 	case name == "patsubst" && len(args) == 3:
 		return makeSubstitute(strings.TrimSpace(args[0]), strings.TrimSpace(args[1]), args[2])
 	case name == "addprefix" && len(args) == 2:
-		return each(args[1], func(w string) string { return args[0] + w })
+		return eachWord(args[1], func(w string) string { return args[0] + w })
 	case name == "addsuffix" && len(args) == 2:
-		return each(args[1], func(w string) string { return w + args[0] })
+		return eachWord(args[1], func(w string) string { return w + args[0] })
 	case name == "notdir":
-		return each(strings.Join(args, ","), path.Base)
+		return eachWord(strings.Join(args, ","), path.Base)
 	case name == "basename":
-		return each(strings.Join(args, ","), func(w string) string { return strings.TrimSuffix(w, path.Ext(w)) })
+		return eachWord(strings.Join(args, ","), func(w string) string { return strings.TrimSuffix(w, path.Ext(w)) })
 	case name == "wildcard":
 		return m.wildcard(strings.Join(args, ","), line)
 	}

@@ -2,7 +2,6 @@ package trace
 
 import (
 	"slices"
-	"strings"
 
 	"gantry/trace/reader"
 )
@@ -14,7 +13,6 @@ type names struct {
 	numbers map[string]int32 // by text
 	all     []name           // by number; the first is ""
 	others  []string         // texts apart
-	piece   strings.Builder  // of memory
 }
 
 type name struct {
@@ -40,7 +38,7 @@ func (ns *names) number(text string) int32 {
 func (ns *names) numberOf(text []byte) int32 {
 	n, ok := ns.numbers[string(text)]
 	if !ok {
-		n = ns.add(ns.copied(text))
+		n = ns.add(string(text))
 	}
 	return n
 }
@@ -67,21 +65,6 @@ func (ns *names) text(n int32) string {
 		return ns.others[-n-1]
 	}
 	return ns.all[n].text
-}
-
-// copied is a copy of a text, many of which lie in one piece of memory.
-func (ns *names) copied(text []byte) string {
-	const size = 8 << 10
-	if len(text) > size/8 {
-		return string(text)
-	}
-	if ns.piece.Len()+len(text) > ns.piece.Cap() {
-		ns.piece = strings.Builder{}
-		ns.piece.Grow(size)
-	}
-	from := ns.piece.Len()
-	ns.piece.Write(text)
-	return ns.piece.String()[from:]
 }
 
 // grown makes room for one more, and for as many as the rest of the file lets expect: copying costs more than most

@@ -108,18 +108,12 @@ func (n *nextflow) numbers(t *Task) {
 		}
 	}
 	for _, c := range []struct {
-		names string
-		to    *int64
 		is    Fields
-	}{{"peak_rss|rss|memory", &t.MemoryBytes, Memory}, {"read_bytes|rchar", &t.ReadBytes, ReadBytes},
-		{"write_bytes|wchar", &t.WrittenBytes, WrittenBytes}} {
-		text := n.text(c.names)
-		if text == "" {
-			continue
-		}
-		bytes, err := reader.BinaryBytes(text, 1)
-		if b.isAmount(t, c.names, text, bytes, err, line) && (bytes > 0 || c.is != Memory) {
-			*c.to, t.Known = bytes, t.Known|c.is
+		names string
+	}{{Memory, "peak_rss|rss|memory"}, {ReadBytes, "read_bytes|rchar"}, {WrittenBytes, "write_bytes|wchar"}} {
+		if text := n.text(c.names); text != "" {
+			bytes, err := reader.BinaryBytes(text, 1)
+			b.measured(t, c.is, c.names, text, bytes, err, line)
 		}
 	}
 }

@@ -58,15 +58,9 @@ func (p profiles) value(namespace, key string) string {
 	return ""
 }
 
-// profileKeys are those that applyProfiles honours.
-var profileKeys = map[string]bool{"attribute:runtime": true, "pegasus:runtime": true, "pegasus:job.runtime": true,
-	"attribute:cores": true, "pegasus:cores": true, "condor:request_cpus": true, "globus:count": true,
-	"pegasus:pmc_request_cpus": true, "attribute:memory": true, "pegasus:memory": true, "globus:maxmemory": true,
-	"pegasus:pmc_request_memory": true, "condor:request_memory": true, "globus:maxwalltime": true,
-	"pegasus:maxwalltime": true, "dagman:RETRY": true, "dagman:retry": true, "gantry:phase": true, "gantry:disk": true,
-	"gantry:time-limit": true, "condor:concurrency_limits": true,
-	"pegasus:container.image": true, "selector:execution.site": true, "hints:execution.site": true,
-	"hints:executionpool": true}
+// pegasusKeys are the keys of pegasus that applyProfiles honours.
+var pegasusKeys = []string{"runtime", "job.runtime", "cores", "memory", "pmc_request_cpus", "pmc_request_memory",
+	"maxwalltime", "container.image"}
 
 // applyProfiles takes the resources that profiles give. The keys of an environment (condor, globus) beat those of
 // pegasus, as the Pegasus manual has it, and the attributes that simulators write beat both; of equal keys the
@@ -124,6 +118,7 @@ func (b *builder) applyProfiles(t *Task, given profiles) {
 			b.limit(t, p.key, p.value, time.Second, p.line)
 		case "pegasus:container.image":
 			b.image(t, p.value)
+		case "selector:execution.site", "hints:execution.site", "hints:executionpool": // of program
 		default:
 			what, has := p.demand()
 			switch {
@@ -133,7 +128,7 @@ func (b *builder) applyProfiles(t *Task, given profiles) {
 				b.ungiven(p.line, t.ID, what, "profile "+p.namespace+"."+p.key, p.value, has)
 			case p.namespace == "env" && p.key != "":
 				env = append(env, b.same(p.key+"="+p.value))
-			case !profileKeys[p.namespace+":"+p.key]:
+			default:
 				b.noEffect(p.namespace + "." + p.key)
 			}
 		}

@@ -156,8 +156,7 @@ func Read(r io.Reader, source string, opt ReadOptions) (*Workflow, []Fault, erro
 	if opt.Kilobytes {
 		opt.sizeScale = 1000
 	}
-	b := &builder{wf: &Workflow{Source: source, Label: label(source)}, opt: opt, names: newNames(),
-		more: map[int32][]int32{}}
+	b := newBuilder(&Workflow{Source: source, Label: label(source)}, opt)
 	in := reader.Open(r, opt.MaxInput)
 	b.in = in
 	var err error

@@ -53,12 +53,10 @@ func (b *builder) readBenchmark() {
 		if s := text("max_rss"); s != "" {
 			b.memory(x, s, 1<<20, t.Line)
 		}
-		for name, to := range map[string]*int64{"io_in": &x.ReadBytes, "io_out": &x.WrittenBytes} {
+		for i, name := range []string{"io_in", "io_out"} {
 			if s := text(name); s != "" {
-				if n, ok := b.amount(x, name, s, 1<<20, t.Line); ok {
-					*to = n
-					x.Known |= map[string]Fields{"io_in": ReadBytes, "io_out": WrittenBytes}[name]
-				}
+				n, err := reader.Count(s, 1<<20)
+				b.measured(x, ReadBytes<<i, name, s, n, err, t.Line)
 			}
 		}
 	}

@@ -36,7 +36,6 @@ type wfDocument struct {
 	facts                       []wfFact   // of the task that is read
 	entry                       *wfTask    // whose facts are told
 	one                         [30]wfFact // of it, by their fields
-	room                        []wfFact   // for facts of tasks, allocated ahead
 }
 
 // wfTask is a task with its facts, in the order of the file.
@@ -363,7 +362,7 @@ func (d *wfDocument) keepText(kind wfKind, text []byte, quoted bool) int32 {
 	if kind.names() {
 		return d.b.numberOf(text)
 	}
-	return d.b.apart(d.b.copied(text))
+	return d.b.apart(string(text))
 }
 
 // fact reads a value of the current task.
@@ -450,11 +449,7 @@ func (d *wfDocument) needs() error {
 // taskOfFacts makes a task of the facts that were read.
 func (d *wfDocument) taskOfFacts(line int32) wfTask {
 	t := wfTask{line: line}
-	if n := len(d.facts); n > len(d.room) {
-		d.room = make([]wfFact, max(n, 4096))
-	}
-	n := copy(d.room, d.facts)
-	t.facts, d.room = d.room[:n:n], d.room[n:]
+	t.facts = slices.Clone(d.facts)
 	t.id, t.name = t.one(wfID), t.one(wfName)
 	return t
 }

@@ -397,16 +397,12 @@ func (d *wfDocument) memory(t *Task, f wfFact, kilobytes bool) {
 
 // bytes reads an amount of I/O. Makeflow and Nextflow gave kilobytes by the older keys.
 func (d *wfDocument) bytes(t *Task, f wfFact, is Fields, older bool) {
-	what, to, scale := "bytes read", &t.ReadBytes, int64(1)
-	if is == WrittenBytes {
-		what, to = "bytes written", &t.WrittenBytes
-	}
+	what, scale := map[Fields]string{ReadBytes: "bytes read", WrittenBytes: "bytes written"}[is], int64(1)
 	if older && d.release < 104 && (d.makeflow || d.nextflow) {
 		scale = 1000
 	}
-	if n, ok := d.b.amount(t, what, d.said(f), scale, int(f.line)); ok {
-		*to, t.Known = n, t.Known|is
-	}
+	n, err := reader.Count(d.said(f), scale)
+	d.b.measured(t, is, what, d.said(f), n, err, int(f.line))
 }
 
 // speed is that of the machine on which a task was, nil if it is not told.

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -328,15 +329,7 @@ func shuffled(n int, fractions []float64, r *rand.Rand) []int {
 		}
 		order[i], rest[i] = i, share-whole
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case rest[a] > rest[b]:
-			return -1
-		case rest[a] < rest[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rest[b], rest[a]) })
 	for i := 0; len(out) < n; i++ {
 		out = append(out, order[i%len(order)])
 	}

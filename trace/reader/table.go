@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -56,27 +57,12 @@ func (t *Table) Next() bool {
 }
 
 func (t *Table) split(line []byte) {
-	t.Fields = t.Fields[:0]
-	for t.sep == 0 {
-		line = bytes.TrimLeft(line, " \t")
-		if len(line) == 0 {
-			return
-		}
-		end := bytes.IndexAny(line, " \t")
-		if end < 0 {
-			end = len(line)
-		}
-		t.Fields = append(t.Fields, line[:end])
-		line = line[end:]
+	if t.Fields = t.Fields[:0]; t.sep == 0 {
+		t.Fields = slices.AppendSeq(t.Fields, bytes.FieldsSeq(line))
+		return
 	}
-	for {
-		end := bytes.IndexByte(line, t.sep)
-		if end < 0 {
-			t.Fields = append(t.Fields, bytes.TrimSpace(line))
-			return
-		}
-		t.Fields = append(t.Fields, bytes.TrimSpace(line[:end]))
-		line = line[end+1:]
+	for field := range bytes.SplitSeq(line, []byte{t.sep}) {
+		t.Fields = append(t.Fields, bytes.TrimSpace(field))
 	}
 }
 
