@@ -310,33 +310,16 @@ func (s *Area) inputs(ctx context.Context, l *executor.Launch, dir string, did *
 	inputs := slices.DeleteFunc(slices.Clone(t.Inputs), func(f *executor.FileSpec) bool { // it is nowhere
 		return f.Optional && !f.Produced && f.External == "" && len(t.Command) > 0
 	})
-	at := func(f *executor.FileSpec) string { return s.Path(l.Node, t.Workflow, f) }
-	links := 0 // before the first input that is none: of two inputs of one name the former is shown
-	for links < len(inputs) && isLink(t, inputs[links]) {
-		links++
+	if err := s.bring(ctx, t.Workflow, l.Node, inputs...); err != nil {
+		return err
 	}
-	err := s.sideBySide(t.Workflow, 2, 2, func(i int, _ *folder) error {
-		if i == 0 {
-			if err := s.bring(ctx, t.Workflow, l.Node, inputs...); err != nil {
-				return err
-			}
-			copied, err := s.copyAll(ctx, t.Workflow, inputs, fetch, l.Node)
-			did.Copied += copied
-			return err
-		}
-		for _, f := range inputs[:links] { // which can be there before the files are
-			if err := s.showInput(ctx, t, f, at(f), dir); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	copied, err := s.copyAll(ctx, t.Workflow, inputs, fetch, l.Node)
+	if did.Copied += copied; err != nil {
 		return err
 	}
 	var blocks []string // of the file at hand
-	for i, f := range inputs {
-		part := at(f)
+	for _, f := range inputs {
+		part := s.Path(l.Node, t.Workflow, f)
 		size, err := sizeOf(part)
 		if errors.Is(err, fs.ErrNotExist) && f.Optional {
 			continue
@@ -356,19 +339,11 @@ func (s *Area) inputs(ctx context.Context, l *executor.Launch, dir string, did *
 			}
 			blocks = nil
 		}
-		if i < links {
-			continue
-		}
 		if err := s.showInput(ctx, t, f, part, dir); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// isLink reports whether a task sees an input as a link, if at all: it does not change it, and it is in one piece.
-func isLink(t *executor.TaskSpec, f *executor.FileSpec) bool {
-	return !f.Glob && !f.Optional && f.Blocks == 0 && f.Program == "" && !changes(t, f)
 }
 
 // changes reports whether a task writes an input, too.
