@@ -55,10 +55,10 @@ func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 	}
 	inUse := map[string]bool{} // the control group of an ended attempt still has its counters
 	for _, a := range attempts {
-		if a.action, err = r.decide(a); err != nil {
+		if a.gone, err = r.decide(a); err != nil {
 			return fmt.Errorf("recover run %s: %s: %w", r.cfg.Run, a, err)
 		}
-		if a.action != evidence.Lose {
+		if !a.gone {
 			inUse[a.parent] = true
 		} else if a.id != "" {
 			if err := r.discardContainer(ctx, a.listed, a.ctl); err != nil {
@@ -71,7 +71,7 @@ func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 		a := attempts[l.Attempt]
 		r.mu.Lock()
 		r.attempts[l.Attempt] = a.attempt
-		if a.action == evidence.Lose {
+		if a.gone {
 			a.lost("gantry ended while it was under way, and its program had not begun or its container is gone")
 			r.mu.Unlock()
 			continue
@@ -87,31 +87,30 @@ func (r *Runtime) Recover(ctx context.Context, live []executor.Launch) error {
 type recovered struct {
 	*attempt
 	listed Listed
-	action evidence.Action
+	gone   bool // its program has not begun, or its container is gone
 }
 
-// decide chooses the action for an attempt, and gives the attempt up if that is the action.
-func (r *Runtime) decide(a *recovered) (evidence.Action, error) {
+// decide chooses the action for an attempt: it gives the attempt up, loses it or has it adopted.
+func (r *Runtime) decide(a *recovered) (lose bool, err error) {
 	for {
-		f := evidence.Found{Live: true, Container: a.listed.Status}
-		var err error
+		f := evidence.Found{Container: a.listed.Status}
 		if f.Claim, _, err = a.ctl.Claimed(); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return 0, err
+			return false, err
 		}
 		end, err := a.ctl.End()
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return 0, err
+			return false, err
 		}
 		f.Over = end.Over
 		_, err = os.Lstat(string(a.ctl))
 		f.Control = err == nil
 		action := evidence.Recover(f)
 		if action != evidence.GiveUp {
-			return action, nil
+			return action == evidence.Lose, nil
 		}
 		err = fault.Do("give-up", func() error { return a.ctl.Claim(control.Gantry, time.Now()) })
 		if err != nil && !errors.Is(err, fs.ErrExist) {
-			return 0, err
+			return false, err
 		}
 	}
 }

@@ -129,8 +129,7 @@ func (w *world) leftover() int8 {
 
 func (w *world) found(i int8) evidence.Found {
 	t := &w.tries[i]
-	return evidence.Found{Live: t.ordered && !t.over, Container: t.state, Control: t.control, Claim: t.claim,
-		Over: t.ended}
+	return evidence.Found{Container: t.state, Control: t.control, Claim: t.claim, Over: t.ended}
 }
 
 func (w *world) evidence(i int8) evidence.Evidence {
@@ -160,7 +159,7 @@ func (w world) gantry(r rules) (world, bool) {
 			w.at = giveUp
 		case evidence.Lose:
 			w.at = noteRemoval
-		case evidence.Adopt, evidence.Harvest:
+		case evidence.Adopt:
 			w.at = await
 		}
 	case giveUp:

@@ -17,9 +17,8 @@ var containers = [...]string{"absent", "created", "running", "exited", "broken"}
 
 func (c Container) String() string { return containers[c] }
 
-// Found is a resuming gantry's findings about an attempt.
+// Found is a resuming gantry's findings about an attempt that is under way by the log.
 type Found struct {
-	Live      bool // by the log it is under way
 	Container Container
 	Control   bool // its control directory exists
 	Claim     control.Maker
@@ -30,50 +29,27 @@ type Found struct {
 type Action uint8
 
 const (
-	// Clear removes the remains of an attempt that the log shows as ended: container, control group, control directory.
-	Clear Action = iota + 1
 	// GiveUp claims the attempt, so that its program never begins, even if an earlier request to start it takes effect
 	// late. Then look again: the launcher may have been first.
-	GiveUp
+	GiveUp Action = iota
 	// Lose removes the container, kills its remaining processes, and reports the attempt as lost.
 	Lose
-	// Adopt follows the container to its end.
+	// Adopt follows the container to its end, judges that, and publishes the outputs if it was a success.
 	Adopt
-	// Harvest judges the end, and publishes the outputs if it was a success.
-	Harvest
 )
-
-var actions = [...]string{"", "clear", "give-up", "lose", "adopt", "harvest"}
-
-func (a Action) String() string { return actions[a] }
 
 // Recover chooses the action on an attempt. Each action may be cut short at any point: the findings after that lead to
 // the same end.
 func Recover(f Found) Action {
 	switch {
-	case !f.Live:
-		return Clear
 	case f.Claim == control.Gantry:
 		return Lose
-	case f.Over:
-		return Harvest // in any state of the container
-	case f.Claim == control.Launcher:
-		switch f.Container {
-		case Created, Running: // the engine may not have noted the start yet
-			return Adopt
-		case Exited:
-			return Harvest
-		}
+	case f.Over, f.Container == Running, f.Container == Exited: // before its launcher has claimed it, too
+		return Adopt
+	case f.Claim == control.Launcher && f.Container == Created: // the engine may not have noted the start yet
+		return Adopt
+	case f.Claim == control.Launcher, !f.Control: // its container is gone, or nothing was asked of the engine yet
 		return Lose
 	}
-	switch f.Container {
-	case Running: // the launcher is about to claim it
-		return Adopt
-	case Exited:
-		return Harvest // it ended before its program began, and why is to be judged
-	}
-	if f.Control {
-		return GiveUp
-	}
-	return Lose // nothing was asked of the engine yet
+	return GiveUp
 }
