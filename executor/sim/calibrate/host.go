@@ -131,18 +131,17 @@ func (r *Result) phases() (p [len(walls)]float64) {
 func (s *surveyor) removed(ctx context.Context, out []Result) error {
 	deadline := time.Now().Add(patience)
 	for i := range out {
-		for s.began(out[i].ID) && !s.marked(out[i].ID, executor.Removed) {
+		t := s.trials[out[i].ID]
+		for s.left(t) {
 			if time.Now().After(deadline) {
 				return errors.New("containers are not removed")
 			}
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(2 * time.Millisecond):
+			if err := sleep(ctx, 2*time.Millisecond); err != nil {
+				return err
 			}
 		}
 		s.mu.Lock()
-		out[i].Marks = maps.Clone(s.marks[out[i].ID])
+		out[i].Marks = maps.Clone(t.marks)
 		s.mu.Unlock()
 	}
 	return nil
@@ -150,11 +149,9 @@ func (s *surveyor) removed(ctx context.Context, out []Result) error {
 
 // settle waits until nothing is left of all containers so far, but not for ever.
 func (s *surveyor) settle(ctx context.Context) error {
-	for deadline := time.Now().Add(2 * time.Second); s.left() && time.Now().Before(deadline); {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(5 * time.Millisecond):
+	for deadline := time.Now().Add(2 * time.Second); s.left(s.trials...) && time.Now().Before(deadline); {
+		if err := sleep(ctx, 5*time.Millisecond); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -168,10 +165,8 @@ func (s *surveyor) rest(ctx context.Context) error {
 	if s.Quick {
 		d = time.Second
 	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
+	if err := sleep(ctx, d); err != nil {
+		return err
 	}
 	wall := time.Since(begun).Seconds()
 	gantry, used := OwnCPU()-own, max(0, s.engine()-engine) // programs of the engine that end take their time with them

@@ -28,14 +28,17 @@ type Lab struct {
 	// Commit, if set, makes a transaction of a log durable: a run writes one before it carries out orders.
 	Commit func(context.Context) error
 
-	next     planner.AttemptID
-	wf       executor.WorkflowSpec
-	ends     map[planner.AttemptID]*planner.AttemptExited
-	reported map[planner.AttemptID]planner.Time
-	begun    map[planner.AttemptID]bool
+	wf     executor.WorkflowSpec
+	trials []*state   // by attempt
+	mu     sync.Mutex // of their marks
+}
 
-	mu    sync.Mutex
-	marks map[planner.AttemptID]map[executor.Milestone]Mark
+// state is how a trial goes.
+type state struct {
+	begun    bool
+	end      *planner.AttemptExited // nil while it runs
+	reported planner.Time           // when that was
+	marks    map[executor.Milestone]Mark
 }
 
 // Mark is when a milestone was reached, and the CPU time that the host had used until then.
@@ -79,40 +82,17 @@ func (l *Lab) Mark(a planner.AttemptID, m executor.Milestone) {
 	mark := Mark{l.Runtime.Now(), HostCPU()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.marks[a] == nil {
-		if l.marks == nil {
-			l.marks = map[planner.AttemptID]map[executor.Milestone]Mark{}
-		}
-		l.marks[a] = map[executor.Milestone]Mark{}
-	}
-	l.marks[a][m] = mark
+	l.trials[a].marks[m] = mark
 }
 
-// marked reports whether an attempt has reached a milestone.
-func (l *Lab) marked(a planner.AttemptID, m executor.Milestone) bool {
+// left reports whether a container of some trials is not removed yet.
+func (l *Lab) left(trials ...*state) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, ok := l.marks[a][m]
-	return ok
-}
-
-// began reports whether an attempt has reached any.
-func (l *Lab) began(a planner.AttemptID) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.marks[a]) > 0
-}
-
-// left reports whether a container is not removed yet.
-func (l *Lab) left() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, marks := range l.marks {
-		if _, ok := marks[executor.Removed]; !ok {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(trials, func(t *state) bool {
+		_, removed := t.marks[executor.Removed]
+		return len(t.marks) > 0 && !removed
+	})
 }
 
 const room = 48 << 20 // memory of a task beyond the amount that it is to hold
@@ -159,11 +139,7 @@ func (l *Lab) spec(t Trial, id planner.AttemptID) (*executor.TaskSpec, unit.Vect
 
 // Start begins trials at the same instant.
 func (l *Lab) Start(ctx context.Context, trials ...Trial) (ids []planner.AttemptID, err error) {
-	if l.ends == nil {
-		l.ends, l.begun = map[planner.AttemptID]*planner.AttemptExited{}, map[planner.AttemptID]bool{}
-		l.reported = map[planner.AttemptID]planner.Time{}
-		l.wf.Name = "lab"
-	}
+	l.wf.Name = "lab"
 	queued := l.Runtime.Now()
 	if l.Commit != nil {
 		if err := l.Commit(ctx); err != nil {
@@ -171,8 +147,10 @@ func (l *Lab) Start(ctx context.Context, trials ...Trial) (ids []planner.Attempt
 		}
 	}
 	for _, t := range trials {
-		id := l.next
-		l.next++
+		id := planner.AttemptID(len(l.trials))
+		l.mu.Lock()
+		l.trials = append(l.trials, &state{marks: map[executor.Milestone]Mark{}})
+		l.mu.Unlock()
 		spec, hold, fetch := l.spec(t, id)
 		if err := l.Runtime.Start(ctx, executor.Launch{Attempt: id, Task: planner.TaskID(id), Try: 1, Node: t.Node,
 			Hold: hold, Queued: queued, Spec: spec, Fetch: fetch}); err != nil {
@@ -199,14 +177,15 @@ func (l *Lab) until(ctx context.Context, known func() bool) error {
 		for _, b := range bodies {
 			switch b := b.(type) {
 			case planner.AttemptStarted:
-				l.begun[b.Attempt] = true
+				l.trials[b.Attempt].begun = true
 				if l.Commit != nil { // as a run does; after an end the next start follows
 					if err := l.Commit(ctx); err != nil {
 						return err
 					}
 				}
 			case *planner.AttemptExited:
-				l.ends[b.Attempt], l.reported[b.Attempt] = b, l.Runtime.Now()
+				t := l.trials[b.Attempt]
+				t.end, t.reported = b, l.Runtime.Now()
 				if err := l.Runtime.Forget(ctx, b.Attempt); err != nil {
 					return err
 				}
@@ -216,30 +195,31 @@ func (l *Lab) until(ctx context.Context, known func() bool) error {
 	return nil
 }
 
+// runs reports whether a trial has not ended.
+func (l *Lab) runs(id planner.AttemptID) bool { return l.trials[id].end == nil }
+
 // Running waits until the programs of trials run.
 func (l *Lab) Running(ctx context.Context, ids []planner.AttemptID) error {
-	waits := func(id planner.AttemptID) bool { return !l.begun[id] && l.ends[id] == nil }
+	waits := func(id planner.AttemptID) bool { return !l.trials[id].begun && l.runs(id) }
 	return l.until(ctx, func() bool { return !slices.ContainsFunc(ids, waits) })
 }
 
 // Wait waits for the end of trials.
 func (l *Lab) Wait(ctx context.Context, ids []planner.AttemptID) (out []Result, err error) {
-	runs := func(id planner.AttemptID) bool { return l.ends[id] == nil }
-	if err := l.until(ctx, func() bool { return !slices.ContainsFunc(ids, runs) }); err != nil {
+	if err := l.until(ctx, func() bool { return !slices.ContainsFunc(ids, l.runs) }); err != nil {
 		return nil, err
 	}
 	for _, id := range ids {
-		x := l.ends[id]
-		r := Result{ID: id, Usage: x.Usage, Outcome: x.Outcome, Message: x.Message, Ran: x.Ran,
-			Reported: l.reported[id]}
+		t := l.trials[id]
+		x := t.end
+		r := Result{ID: id, Usage: x.Usage, Outcome: x.Outcome, Message: x.Message, Ran: x.Ran, Reported: t.reported}
 		r.Report, err = emulate.ReadReport(filepath.Join(l.Dir, "work", "lab", fmt.Sprintf("t%d-1", id)))
 		if err != nil && x.Outcome == planner.OK {
 			return nil, err
 		}
 		l.mu.Lock()
-		r.Marks = maps.Clone(l.marks[id])
+		r.Marks = maps.Clone(t.marks)
 		l.mu.Unlock()
-		delete(l.ends, id)
 		out = append(out, r)
 	}
 	return out, nil
@@ -268,7 +248,7 @@ func (l *Lab) Run(ctx context.Context, trials ...Trial) ([]Result, error) {
 func (l *Lab) Kill(ctx context.Context, ids []planner.AttemptID) ([]Result, error) {
 	var errs []error
 	for _, id := range ids {
-		if l.ends[id] == nil {
+		if l.runs(id) {
 			errs = append(errs, l.Runtime.Kill(ctx, id, planner.Killed, 0))
 		}
 	}

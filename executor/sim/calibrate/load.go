@@ -74,18 +74,22 @@ const (
 	glance = 250 * time.Millisecond // how long Others looks: many glances make up for coarse ticks
 )
 
+// sleep waits for d, or until ctx ends, whose error it returns.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
 // Others looks for a moment how many cores others use; nothing runs for gantry meanwhile. Engine is the CPU time of the
 // container engine since it began.
 func Others(ctx context.Context, engine func() time.Duration) float64 {
-	pause := func(d time.Duration) {
-		select {
-		case <-ctx.Done():
-		case <-time.After(d):
-		}
-	}
-	pause(lull)
+	_ = sleep(ctx, lull)
 	load, of, own := Meter(), engine(), OwnCPU()
-	pause(glance)
+	_ = sleep(ctx, glance)
 	load.Less(max(0, engine()-of) + OwnCPU() - own)
 	busy, _ := load.Read()
 	return busy
