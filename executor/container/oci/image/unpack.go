@@ -166,13 +166,13 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 	if mark, ok := strings.CutPrefix(base, whiteoutPrefix); ok {
 		return u.whiteout(parent, base, mark)
 	}
-	was, err := u.replace(parent, base, h.Typeflag == tar.TypeDir)
+	hid, err := u.replace(parent, base, h.Typeflag == tar.TypeDir)
 	if err != nil {
 		return err
 	}
 	switch h.Typeflag {
 	case tar.TypeDir:
-		if err := u.dir(name, parent, base, h); err != nil || was != wasWhiteout {
+		if err := u.dir(name, parent, base, h); err != nil || !hid {
 			return err
 		}
 		return opaque(parent, base)
@@ -263,38 +263,22 @@ func (u *unpacker) forget() {
 	}
 }
 
-// former is the kind of file that an entry replaces.
-type former int
-
-const (
-	wasNothing former = iota
-	wasWhiteout
-	wasOther
-)
-
-// replace makes room for an entry, of which an archive may have several of one name.
-func (u *unpacker) replace(parent int, base string, dir bool) (former, error) {
+// replace makes room for an entry, of which an archive may have several of one name, and reports whether the former one
+// hid that of lower layers.
+func (u *unpacker) replace(parent int, base string, dir bool) (hid bool, err error) {
 	var st unix.Stat_t
-	err := unix.Fstatat(parent, base, &st, unix.AT_SYMLINK_NOFOLLOW)
-	switch {
+	err = unix.Fstatat(parent, base, &st, unix.AT_SYMLINK_NOFOLLOW)
+	switch kind := st.Mode & unix.S_IFMT; {
 	case errors.Is(err, unix.ENOENT):
-		return wasNothing, nil
-	case err != nil:
-		return wasOther, err
-	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
-		if dir {
-			return wasOther, nil
-		}
-		u.parentPath = "" // may have led through it
-		return wasOther, os.RemoveAll(inside(parent, base))
-	case isWhiteout(&st):
-		return wasWhiteout, unix.Unlinkat(parent, base, 0)
+		return false, nil
+	case err != nil || dir && kind == unix.S_IFDIR:
+		return false, err
+	case kind == unix.S_IFCHR && st.Rdev == 0:
+		return true, unix.Unlinkat(parent, base, 0)
 	}
-	u.parentPath = ""
-	return wasOther, unix.Unlinkat(parent, base, 0)
+	u.parentPath = "" // may have led through it
+	return false, os.RemoveAll(inside(parent, base))
 }
-
-func isWhiteout(st *unix.Stat_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0 }
 
 // inside is a path of this process to an entry of a directory.
 func inside(dir int, base string) string { return "/proc/self/fd/" + strconv.Itoa(dir) + "/" + base }
