@@ -9,7 +9,6 @@ const (
 	openPath = unix.O_PATH
 	// Locks of an open file description: two of one process exclude each other.
 	setLock = unix.F_OFD_SETLK
-	getLock = unix.F_OFD_GETLK
 )
 
 var mknodat, syncfs = unix.Mknodat, unix.Syncfs

@@ -9,7 +9,6 @@ import "golang.org/x/sys/unix"
 const (
 	openPath = 0
 	setLock  = unix.F_SETLK
-	getLock  = unix.F_GETLK
 )
 
 func mknodat(int, string, uint32, int) error { return unix.ENOTSUP }
