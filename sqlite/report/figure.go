@@ -34,9 +34,9 @@ func newPainter(dir, name string) *painter {
 func Figures(set *results.Set, dir string) ([]string, error) {
 	p, cells := newPainter(dir, set.Name), set.Cells
 	for _, g := range groups(cells, func(k string) bool { return isPolicy(k) || k == "errors" }) {
-		p.byErrors(g, measure{kind: "slowdown", boxes: true, axis: "slowdown", title: "Slowdown" + boxWords})
-		p.byErrors(g, measure{kind: "deviation", metric: "slowdown_sd", title: "Standard deviation of slowdown",
-			axis: "standard deviation of slowdown"})
+		p.draw(g, byErrors, g.title, measure{kind: "slowdown", boxes: true, axis: "slowdown",
+			title: "Slowdown" + boxWords}, measure{kind: "deviation", metric: "slowdown_sd",
+			title: "Standard deviation of slowdown", axis: "standard deviation of slowdown"})
 		p.spans(g)
 		p.scatter(g, set)
 	}
@@ -46,9 +46,18 @@ func Figures(set *results.Set, dir string) ([]string, error) {
 	p.sweep(cells, []string{"utilisation"}, measure{metric: "slowdown_mean", title: "Mean slowdown",
 		axis: "mean slowdown"})
 	if slices.ContainsFunc(cells, func(c *results.Cell) bool { return len(c.Sample("late_share")) > 0 }) {
-		p.deadlines(cells)
+		// P, T and O of Lim et al. 2017
+		p.sweep(cells, swept, measure{kind: "late", metric: "late_share", title: "Proportion of late workflows",
+			axis: "proportion late P"},
+			measure{kind: "turnaround", metric: "turnaround_mean", title: "Mean turnaround from the earliest start",
+				axis: "mean turnaround T (s)"},
+			measure{kind: "mapping", metric: "mapping_mean", title: "Mean time to map a workflow",
+				axis: "mean mapping time O (s)"})
 	} else {
-		p.sweeps(cells)
+		p.sweep(cells, ofWorkload(cells), measure{kind: "mean-slowdown", metric: "slowdown_mean",
+			title: "Mean slowdown", axis: "mean slowdown"},
+			measure{kind: "mean-response", metric: "response_mean", title: "Mean response",
+				axis: "mean response (s)"})
 	}
 	return p.files, p.err
 }
@@ -171,9 +180,19 @@ type across struct {
 	alone bool                       // a measure that has one value of the parameter only is drawn by policy
 }
 
-// draw draws a measure of cells against a parameter, a series for each policy. Where all values of the parameter are
-// numbers, these stand at their places; names stand side by side, in order of appearance.
-func (p *painter) draw(cells []*results.Cell, by across, m measure, title, file string) {
+// byErrors draws against the error model, or by policy alone if there is one model.
+var byErrors = across{"errors", errorsOf, true}
+
+// draw draws measures of cells against a parameter, a series for each policy.
+func (p *painter) draw(g group, by across, file string, measures ...measure) {
+	for _, m := range measures {
+		p.measure(g.cells, by, m, g.title, file)
+	}
+}
+
+// measure draws a measure. Where all values of the parameter are numbers, these stand at their places; names stand side
+// by side, in order of appearance.
+func (p *painter) measure(cells []*results.Cell, by across, m measure, title, file string) {
 	points := m.points(cells)
 	panel := Panel{XLabel: by.param, YLabel: m.axis, Numbers: true}
 	for _, c := range cells {
@@ -216,11 +235,6 @@ func (p *painter) draw(cells []*results.Cell, by across, m measure, title, file 
 // errorsOf is the error model of a cell.
 func errorsOf(c *results.Cell) string { return cmp.Or(c.Params["errors"], "none") }
 
-// byErrors draws a measure against the error model, or by policy alone if there is one model.
-func (p *painter) byErrors(g group, m measure) {
-	p.draw(g.cells, across{"errors", errorsOf, true}, m, g.title, g.title)
-}
-
 // spans draws how long batches take.
 func (p *painter) spans(g group) {
 	longest := 0.0
@@ -236,7 +250,7 @@ func (p *painter) spans(g group) {
 		}
 	}
 	unit, seconds := timeUnit(longest)
-	p.byErrors(g, measure{kind: "span", metric: "span", title: "Time that the whole batch takes",
+	p.draw(g, byErrors, g.title, measure{kind: "span", metric: "span", title: "Time that the whole batch takes",
 		axis: "time from the arrival to the last end (" + unit + ")", unit: seconds})
 }
 
@@ -376,21 +390,8 @@ var (
 	follows = []string{"workload.count", "workload.warm_up", "workload.cool_down"}
 )
 
-// deadlines draws the proportion of late workflows, their turnaround and the time that mapping one takes (P, T and O of
-// Lim et al. 2017) against each parameter that is swept.
-func (p *painter) deadlines(cells []*results.Cell) {
-	p.sweep(cells, swept, measure{kind: "late", metric: "late_share", title: "Proportion of late workflows",
-		axis: "proportion late P"},
-		measure{kind: "turnaround", metric: "turnaround_mean", title: "Mean turnaround from the earliest start",
-			axis: "mean turnaround T (s)"},
-		measure{kind: "mapping", metric: "mapping_mean", title: "Mean time to map a workflow",
-			axis: "mean mapping time O (s)"})
-}
-
-// sweeps draws, of loads without deadlines, mean slowdown and response against each parameter of the workload that
-// takes several values.
-func (p *painter) sweeps(cells []*results.Cell) {
-	var params []string
+// ofWorkload are the parameters of the workload that loads without deadlines are drawn against.
+func ofWorkload(cells []*results.Cell) (params []string) {
 	for _, c := range cells {
 		for _, param := range slices.Sorted(maps.Keys(c.Params)) {
 			if strings.HasPrefix(param, "workload.") && !slices.Contains(follows, param) && !slices.Contains(params,
@@ -399,10 +400,7 @@ func (p *painter) sweeps(cells []*results.Cell) {
 			}
 		}
 	}
-	p.sweep(cells, params, measure{kind: "mean-slowdown", metric: "slowdown_mean", title: "Mean slowdown",
-		axis: "mean slowdown"},
-		measure{kind: "mean-response", metric: "response_mean", title: "Mean response",
-			axis: "mean response (s)"})
+	return params
 }
 
 // valueOf returns the value of a parameter in a cell; "" where it is not set.
@@ -410,16 +408,18 @@ func valueOf(param string) func(*results.Cell) string {
 	return func(c *results.Cell) string { return c.Params[param] }
 }
 
-// sweep draws measures against each of some parameters, a figure for each combination of the others.
+// sweep draws measures against each of some parameters.
 func (p *painter) sweep(cells []*results.Cell, params []string, measures ...measure) {
 	for _, param := range params {
-		leftOut := func(k string) bool { return isPolicy(k) || k == param || slices.Contains(follows, k) }
-		for _, g := range groups(cells, leftOut) {
-			for _, m := range measures {
-				file := strings.TrimPrefix(param, "workload.") + " " + g.title
-				p.draw(g.cells, across{param: param, of: valueOf(param)}, m, g.title, file)
-			}
-		}
+		p.against(cells, across{param: param, of: valueOf(param)}, strings.TrimPrefix(param, "workload."), measures)
+	}
+}
+
+// against draws measures against a parameter, a figure for each combination of the others.
+func (p *painter) against(cells []*results.Cell, by across, file string, measures []measure) {
+	leftOut := func(k string) bool { return isPolicy(k) || k == by.param || slices.Contains(follows, k) }
+	for _, g := range groups(cells, leftOut) {
+		p.draw(g, by, file+" "+g.title, measures...)
 	}
 }
 
@@ -468,19 +468,17 @@ func Chosen(name string, cells []*results.Cell, of Choice, dir string) ([]string
 	if names == nil {
 		names = usual(knownMetrics(cells))
 	}
-	p := newPainter(dir, name)
-	leftOut := func(k string) bool { return isPolicy(k) || k == x || slices.Contains(follows, k) }
-	for _, g := range groups(cells, leftOut) {
-		for _, metric := range names {
-			m := measure{kind: metric, metric: metric, title: cmp.Or(of.Title, metric), axis: metric,
-				against: of.Against}
-			if of.Against != "" {
-				m.axis += " less that of " + of.Against
-				m.title = cmp.Or(of.Title, m.axis+", on the same load")
-				m.kind += " less " + of.Against
-			}
-			p.draw(g.cells, across{param: x, of: valueOf(x), alone: true}, m, g.title, "by "+x+" "+g.title)
+	var measures []measure
+	for _, metric := range names {
+		m := measure{kind: metric, metric: metric, title: cmp.Or(of.Title, metric), axis: metric, against: of.Against}
+		if of.Against != "" {
+			m.axis += " less that of " + of.Against
+			m.title = cmp.Or(of.Title, m.axis+", on the same load")
+			m.kind += " less " + of.Against
 		}
+		measures = append(measures, m)
 	}
+	p := newPainter(dir, name)
+	p.against(cells, across{param: x, of: valueOf(x), alone: true}, "by "+x, measures)
 	return p.files, p.err
 }

@@ -306,7 +306,6 @@ func WriteText(w io.Writer, tables []Table) {
 
 // WriteSearches prints the ends of searches for people.
 func WriteSearches(w io.Writer, searches []results.Search) error {
-	var rows [][]string
 	// Parameters with one value in all searches are left out.
 	all := map[string]bool{"policy": true}
 	for _, s := range searches {
@@ -325,6 +324,7 @@ func WriteSearches(w io.Writer, searches []results.Search) error {
 		}
 		return cmp.Compare(a, b)
 	})
+	var rows [][]string
 	for i, s := range searches {
 		if i == 0 {
 			titles := strings.ToUpper(strings.Join(keys, "|") + "|stable up to " + s.Parameter)
@@ -334,11 +334,7 @@ func WriteSearches(w io.Writer, searches []results.Search) error {
 		for _, k := range keys {
 			row = append(row, shown.Line(s.Params[k]))
 		}
-		value := "none"
-		if s.Value != nil {
-			value = shown.Line(*s.Value)
-		}
-		rows = append(rows, append(row, value))
+		rows = append(rows, append(row, shown.Line(*cmp.Or(s.Value, new("none")))))
 	}
 	return columns.Print(w, columns.Of(w), "", rows, nil)
 }

@@ -4,6 +4,7 @@ package columns
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -31,8 +32,9 @@ func Of(w io.Writer) int {
 // aligned to the right; those beyond it are as the last. Columns that do not fit width (0: any) go into further tables
 // below, each with the first column again; a cell wider than half of it is cut.
 func Print(w io.Writer, width int, indent string, rows [][]string, right []bool) error {
+	most := math.MaxInt
 	if width > 0 {
-		rows = cut(rows, width/2)
+		most = width / 2
 	}
 	var widths []int
 	for _, cells := range rows {
@@ -40,7 +42,7 @@ func Print(w io.Writer, width int, indent string, rows [][]string, right []bool)
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(c))
+			widths[i] = max(widths[i], min(most, utf8.RuneCountInString(c)))
 		}
 	}
 	var b strings.Builder
@@ -65,6 +67,7 @@ func Print(w io.Writer, width int, indent string, rows [][]string, right []bool)
 				if i > 0 {
 					line += gap
 				}
+				c = shown.Short(c, most)
 				pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c))
 				if len(right) > 0 && right[min(i, len(right)-1)] {
 					line += pad + c
@@ -78,21 +81,6 @@ func Print(w io.Writer, width int, indent string, rows [][]string, right []bool)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// cut shortens cells of more than most runes.
-func cut(rows [][]string, most int) [][]string {
-	out := make([][]string, len(rows))
-	for i, cells := range rows {
-		out[i] = make([]string, len(cells))
-		for j, c := range cells {
-			if r := []rune(c); len(r) > most {
-				c = string(r[:most-1]) + "…"
-			}
-			out[i][j] = c
-		}
-	}
-	return out
 }
 
 // Table is a table with headings. Columns whose title begins with "-" are aligned to the right, those with "?" are left

@@ -23,8 +23,15 @@ import (
 	"gantry/sqlite"
 )
 
-//go:embed web
+//go:embed web/*.js
 var web embed.FS
+
+var (
+	//go:embed web/page.css
+	style string
+	//go:embed web/page.html
+	body string
+)
 
 // modules are those of the page, each after those that it imports.
 var modules = []string{"text", "data", "detail", "chart", "answer", "timeline", "load", "table", "types", "dag",
@@ -115,19 +122,9 @@ func document(data, title string, modules []string, live bool) (page []byte, pol
 	if err != nil {
 		return nil, "", err
 	}
-	style, err := web.ReadFile("web/page.css")
-	if err != nil {
-		return nil, "", err
-	}
-	body, err := web.ReadFile("web/page.html")
-	if err != nil {
-		return nil, "", err
-	}
 	policy = fmt.Sprintf(
 		"default-src 'none'; script-src '%s'; style-src '%s'; img-src data:; base-uri 'none'; form-action 'none'",
-		hash(script),
-		hash(string(style)),
-	)
+		hash(script), hash(style))
 	if live {
 		policy += "; connect-src 'self'"
 	}
@@ -166,8 +163,8 @@ func bundle(modules []string) (string, error) {
 		for _, match := range exports.FindAllStringSubmatch(string(text), -1) {
 			names = append(names, match[2])
 		}
-		body := exports.ReplaceAllString(imports.ReplaceAllString(string(text), "const $1 = module_$2;"), "$1 $2")
-		fmt.Fprintf(&b, "const module_%s = (() => {\n%sreturn {%s};\n})();\n", m, body, strings.Join(names, ", "))
+		inner := exports.ReplaceAllString(imports.ReplaceAllString(string(text), "const $1 = module_$2;"), "$1 $2")
+		fmt.Fprintf(&b, "const module_%s = (() => {\n%sreturn {%s};\n})();\n", m, inner, strings.Join(names, ", "))
 	}
 	return b.String(), nil
 }

@@ -288,8 +288,7 @@ func (s *Study) find(d data, c *Compare) Finding {
 		delta[i] = (x[i] - y[i]) * m.Scale
 		same = same && x[i] == y[i]
 	}
-	diff := (&sample{values: byIndex(delta)}).interval(1)
-	ia, ib := (&sample{values: byIndex(x)}).interval(m.Scale), (&sample{values: byIndex(y)}).interval(m.Scale)
+	diff, ia, ib := scaled(delta, 1), scaled(x, m.Scale), scaled(y, m.Scale)
 	f.Ours = fmt.Sprintf("%s against %s%s", ia, ib, unit)
 	shown := diff
 	switch r := ratio(x, y); {
@@ -305,14 +304,6 @@ func (s *Study) find(d data, c *Compare) Finding {
 	f.Ours += cut
 	f.between(diff, ib, shown, same, c)
 	return f
-}
-
-func byIndex(values []float64) map[int]float64 {
-	out := map[int]float64{}
-	for i, v := range values {
-		out[i] = v
-	}
-	return out
 }
 
 func signed(i report.Interval) string {
@@ -580,8 +571,11 @@ func (s *sample) list() []float64 {
 	return out
 }
 
-func (s *sample) interval(scale float64) report.Interval {
-	i := metrics.Confidence(s.list())
+func (s *sample) interval(scale float64) report.Interval { return scaled(s.list(), scale) }
+
+// scaled is the interval of values in another unit.
+func scaled(values []float64, scale float64) report.Interval {
+	i := metrics.Confidence(values)
 	return report.Interval{N: i.N, Mean: i.Mean * scale, Half: i.Half * scale}
 }
 

@@ -421,9 +421,10 @@ func (w writer) table(t *Table) string {
 	}
 	columns := Values{""}
 	if t.Columns != "" {
-		columns = w.valuesOf(set, t.At, t.Columns)
-		for _, v := range columns {
-			head = append(head, w.s.words(t.Columns, v))
+		columns = nil
+		for _, row := range w.rows(set, t.At, []string{t.Columns}) {
+			v := row[t.Columns][0]
+			columns, head = append(columns, v), append(head, w.s.words(t.Columns, v))
 		}
 	} else {
 		for _, m := range t.Metrics {
@@ -498,16 +499,6 @@ func (w writer) metric(name string) string {
 	return cmp.Or(m.Label, name)
 }
 
-// valuesOf returns the values of a parameter in cells, as they appear.
-func (w writer) valuesOf(set *results.Set, at Selector, param string) (out Values) {
-	for _, c := range set.Cells {
-		if v, has := c.Params[param]; has && at.matches(c) && !slices.Contains(out, v) {
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
 // rows returns the combinations of parameters that cells have, as they appear.
 func (w writer) rows(set *results.Set, at Selector, params []string) (out []Selector) {
 	seen := map[string]bool{}
@@ -515,18 +506,14 @@ func (w writer) rows(set *results.Set, at Selector, params []string) (out []Sele
 		if !at.matches(c) {
 			continue
 		}
-		sel := Selector{}
-		key := ""
+		sel, key := Selector{}, ""
 		for _, p := range params {
-			v, has := c.Params[p]
-			if !has {
-				key = "\x00"
-				break
+			if v, has := c.Params[p]; has {
+				sel[p] = Values{v}
+				key += v + "\x00"
 			}
-			sel[p] = Values{v}
-			key += v + "\x00"
 		}
-		if key != "\x00" && !seen[key] {
+		if len(sel) == len(params) && !seen[key] {
 			seen[key] = true
 			out = append(out, sel)
 		}

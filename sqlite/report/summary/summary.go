@@ -241,31 +241,19 @@ func Within(ctx context.Context, db *sqlite.DB, run string, most int) (*Run, err
 	if p.Tasks > 0 {
 		s.Plan = p
 	}
-	if s.sumUp(r, id, name); r.Err != nil {
+	if s.sumUp(r, id, name); r.Err == nil {
+		s.Images, r.Err = db.ImagesOf(ctx, id)
+	}
+	if r.Err != nil {
 		return nil, r.Err
 	}
-	return s, s.readKept(ctx, db, id)
-}
-
-// readKept reads images, predictions and metrics.
-func (s *Run) readKept(ctx context.Context, db *sqlite.DB, id int64) (err error) {
-	if s.Images, err = db.ImagesOf(ctx, id); err != nil {
-		return err
-	}
-	if s.Predictions, err = sqlite.RowsOf[sqlite.Prediction](ctx, db, `SELECT made_s, scope, name, basis, tasks,
-			repetitions, predicted_s, low_s, high_s, actual_s, error_pct, within
-		FROM v_predictions WHERE run = ?1 AND made_s = (SELECT max(made_s) FROM v_predictions WHERE run = ?1)
-		ORDER BY CASE scope WHEN 'run' THEN 0 WHEN 'workflow' THEN 1 ELSE 2 END, tasks DESC, name`,
-		s.Overview.Run); err != nil {
-		return err
-	}
-	metrics, err := db.Metrics(ctx, s.Overview.Run)
+	metrics, err := db.Metrics(ctx, name)
 	for _, m := range metrics {
 		if !math.IsNaN(m.Value) {
 			s.Metrics[m.Name] = m.Value
 		}
 	}
-	return err
+	return s, err
 }
 
 // sumUp reads the parts of a summary about tasks and attempts.
@@ -299,6 +287,10 @@ func (s *Run) sumUp(r *sqlite.Questions, id int64, name string) {
 				- max(0, coalesce(ended_ns - started_ns - ran_ns, 0))), 0) AS ratio
 			FROM attempts WHERE run = ? AND outcome = 'ok' AND estimate_ns IS NOT NULL)
 		GROUP BY source ORDER BY 2 DESC, 1`, id)
+	sqlite.Into(r, &s.Predictions, `SELECT made_s, scope, name, basis, tasks, repetitions, predicted_s, low_s, high_s,
+			actual_s, error_pct, within
+		FROM v_predictions WHERE run = ?1 AND made_s = (SELECT max(made_s) FROM v_predictions WHERE run = ?1)
+		ORDER BY CASE scope WHEN 'run' THEN 0 WHEN 'workflow' THEN 1 ELSE 2 END, tasks DESC, name`, name)
 	sqlite.Into(r, &s.Nodes, `SELECT node, cores, speed, attempts, held_pct, used_pct FROM v_utilisation
 		WHERE run = ?`, name)
 	sqlite.Into(r, &s.Failures, failures+"t.run = ?1 AND t.state = 'failed' ORDER BY a.ended_ns", id)
