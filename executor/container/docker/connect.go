@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -201,10 +200,7 @@ func (e *Engine) Away() bool {
 func (e *Engine) Unreachable(err error) bool {
 	var op *net.OpError
 	return err != nil && (client.IsErrConnectionFailed(err) || errors.As(err, &op) ||
-		isAny(err, unix.ECONNRESET, unix.EPIPE, unix.ECONNREFUSED, unix.ENOENT) ||
+		errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNREFUSED) ||
+		errors.Is(err, unix.ENOENT) ||
 		strings.Contains(err.Error(), "EOF") || strings.Contains(err.Error(), "server closed idle connection"))
-}
-
-func isAny(err error, targets ...error) bool {
-	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
 }

@@ -36,22 +36,7 @@ type Images interface {
 		error)
 }
 
-// CheckImage returns fetch.ErrNoImage, with advice, if the engine does not have the image. Nothing is pulled.
-func CheckImage(ctx context.Context, cli Images, ref string) error {
-	if ref == "" {
-		return errors.New("no image is named: name one with --image, or in the workload file or trace")
-	}
-	_, err := cli.ImageInspect(ctx, ref)
-	switch {
-	case err == nil:
-		return nil
-	case errdefs.IsNotFound(err):
-		return noImage(ref)
-	default:
-		return fmt.Errorf("look for image %s: %w", ref, err)
-	}
-}
-
+// noImage says that the engine does not have an image.
 func noImage(ref string) error {
 	remedy := "fetch it with \"docker pull " + ref + "\""
 	if strings.HasPrefix(ref, fetch.Own) {
@@ -116,12 +101,15 @@ func isProgram(path string) bool {
 
 // EnsureEmptyImage makes the empty image, unless the engine has it.
 func EnsureEmptyImage(ctx context.Context, cli Images) error {
-	if err := CheckImage(ctx, cli, EmptyImage); !errors.Is(err, fetch.ErrNoImage) {
-		return err
+	_, err := cli.ImageInspect(ctx, EmptyImage)
+	if err == nil {
+		return nil
+	} else if !errdefs.IsNotFound(err) {
+		return fmt.Errorf("look for image %s: %w", EmptyImage, err)
 	}
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
-	err := errors.Join(w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}), w.Close())
+	err = errors.Join(w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}), w.Close())
 	if err != nil {
 		return fmt.Errorf("build image %s: %w", EmptyImage, err)
 	}
@@ -133,5 +121,5 @@ func EnsureEmptyImage(ctx context.Context, cli Images) error {
 	if err := listen(answer, func(*message) {}); err != nil {
 		return fmt.Errorf("build image %s: %w", EmptyImage, err)
 	}
-	return CheckImage(ctx, cli, EmptyImage)
+	return nil
 }

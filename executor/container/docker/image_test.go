@@ -16,7 +16,6 @@ import (
 
 	"gantry/executor/container"
 	"gantry/executor/container/docker"
-	"gantry/executor/container/fetch"
 )
 
 // shelf is an engine with nothing but images.
@@ -62,21 +61,6 @@ func TestTheEmptyImageIsMadeOnce(t *testing.T) {
 		if err := docker.EnsureEmptyImage(t.Context(), s); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v does not say %q", err, says)
 		}
-	}
-}
-
-func TestMissingImageErrorTellsWhatToDo(t *testing.T) {
-	t.Parallel()
-	s := &shelf{refs: map[string]bool{"there": true}}
-	if err := docker.CheckImage(context.Background(), s, "there"); err != nil {
-		t.Error(err)
-	}
-	err := docker.CheckImage(context.Background(), s, "absent:1")
-	if !errors.Is(err, fetch.ErrNoImage) || !strings.Contains(err.Error(), "docker pull absent:1") {
-		t.Error(err)
-	}
-	if err := docker.CheckImage(context.Background(), s, ""); err == nil || !strings.Contains(err.Error(), "--image") {
-		t.Error(err)
 	}
 }
 
