@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -92,25 +93,19 @@ type attempt struct {
 }
 
 func newAttempt(r *Runtime, l executor.Launch) *attempt {
-	a := &attempt{place: place{r: r, l: l, dir: r.files.WorkDir(l.Spec, l.Try), ctl: r.controlDir(l.Attempt),
-		parent: r.attemptGroup(l.Node, attemptName(l.Attempt)),
+	name := "a" + strconv.Itoa(int(l.Attempt)) // of its control directory and of its control group
+	a := &attempt{place: place{r: r, l: l, dir: r.files.WorkDir(l.Spec, l.Try),
+		ctl: control.Dir(filepath.Join(r.cfg.Dir, "control", name)),
 		usage: planner.Usage{Queued: l.Queued, Staged: unit.Never, Created: unit.Never, Started: unit.Never,
 			Ended: unit.Never}},
 		aways: r.aways.Load(), done: make(chan struct{})}
+	if r.group != "" { // it keeps the counters of the container's group when that is gone
+		node := r.tree.Name(r.cfg.Platform.Nodes[l.Node].Name)
+		a.parent = r.tree.Group("gantry", r.tree.Name(r.name), node, name)
+	}
 	a.staging, a.abandon = context.WithCancel(r.ctx)
 	return a
 }
-
-// attemptGroup is the control group of an attempt: it keeps the counters of its container's group when that is gone.
-func (r *Runtime) attemptGroup(n planner.NodeID, name string) string {
-	if r.group == "" {
-		return ""
-	}
-	return r.tree.Group("gantry", r.tree.Name(r.name), r.tree.Name(r.cfg.Platform.Nodes[n].Name), name)
-}
-
-// attemptName is the name of the control group and of the control directory of an attempt.
-func attemptName(a planner.AttemptID) string { return "a" + strconv.Itoa(int(a)) }
 
 func (a *place) String() string {
 	return fmt.Sprintf("task %s of workflow %s (attempt %d)", a.l.Spec.Name, a.l.Spec.Workflow.Name, a.l.Attempt)

@@ -50,7 +50,6 @@ import (
 	"path/filepath"
 	goruntime "runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -60,7 +59,6 @@ import (
 
 	"gantry/cgroup"
 	"gantry/executor"
-	"gantry/executor/container/control"
 	"gantry/executor/container/gpu"
 	"gantry/executor/container/stage"
 	"gantry/planner"
@@ -444,11 +442,6 @@ func (r *Runtime) sampled() func(cgroup.Sample) {
 
 // Files are those of the run.
 func (r *Runtime) Files() *stage.Area { return r.files }
-
-// controlDir is the control directory of an attempt.
-func (r *Runtime) controlDir(a planner.AttemptID) control.Dir {
-	return control.Dir(filepath.Join(r.cfg.Dir, "control", "a"+strconv.Itoa(int(a))))
-}
 
 // Now is the time of the run.
 func (r *Runtime) Now() planner.Time { return r.at(time.Now()) }
