@@ -466,28 +466,24 @@ func (e *Engine) Inspect(ctx context.Context, id string) (container.State, error
 	if err != nil {
 		return container.State{}, err
 	}
-	s, known, err := e.look(j)
-	if err != nil || known {
-		return s, err
-	}
-	e.mu.Lock()
-	lost := j.lost
-	e.mu.Unlock()
-	if lost == "" && !e.lives(ctx, j) {
-		if err := e.found(ctx, j); err != nil {
-			return s, err
-		}
-		if s, known, err := e.look(j); err != nil || known { // it ended just now
+	for again := false; ; again = true {
+		s, known, err := e.look(j)
+		if err != nil || known {
 			return s, err
 		}
 		e.mu.Lock()
-		lost = j.lost
+		lost := j.lost
 		e.mu.Unlock()
+		switch {
+		case lost != "":
+			return container.State{}, fmt.Errorf("container %.12s: %s: %w", id, lost, errdefs.ErrNotFound)
+		case again || e.lives(ctx, j):
+			return s, nil
+		}
+		if err := e.found(ctx, j); err != nil { // it ended just now, or is lost
+			return s, err
+		}
 	}
-	if lost != "" {
-		return container.State{}, fmt.Errorf("container %.12s: %s: %w", id, lost, errdefs.ErrNotFound)
-	}
-	return s, nil
 }
 
 // look reads the node's report of a container. Known is false if its state depends on the step.
