@@ -79,7 +79,7 @@ func buildImage(c *cli.Context, name string, packages []string) error {
 		runtime = chosenRuntime(c)
 	}
 	row := session.RuntimeNamed(runtime)
-	if row == nil || row.Load == nil {
+	if row == nil || row.Engine == nil {
 		return exit.Usagef("image build: --runtime %s has no images of its own: say docker or oci",
 			runtime)
 	}

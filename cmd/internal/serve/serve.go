@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -185,7 +186,11 @@ func (v *Server) admissible(ctx context.Context, sub *executor.Submission) error
 		err = v.run.FetchSources(ctx, v.run.Dir, []executor.Submission{*sub})
 	}
 	if err == nil {
-		err = v.run.FetchWanted(ctx, wanted)
+		for _, name := range slices.Sorted(maps.Keys(wanted)) {
+			if err = v.run.FetchAlone(ctx, name); err != nil {
+				break
+			}
+		}
 		if err != nil && sub.By != nil { // the reason would tell about hosts that root alone reaches
 			err = fmt.Errorf("workflow %s: an image of it is not on this host, and cannot be had: name another one, "+
 				"or ask root to pull it", sub.Name)

@@ -209,9 +209,9 @@ func (i *images) look(ctx context.Context, p *Planning, programs map[string]bool
 	for k, name := range names {
 		wanted[k].Ref = name
 	}
-	f := i.fetching(p.Set.Pull, p.View)
-	f.Look = true
-	found, err := row.Images(ctx, f, wanted)
+	o := fetching(p.Set.Pull, p.View)
+	o.Look = true
+	found, err := row.Images(ctx, i, o, wanted)
 	if err != nil {
 		return nil, notFetched(err)
 	}

@@ -71,19 +71,8 @@ func (i *images) keep(log *sqlite.Run, dir string) error {
 	return i.store.Keep(dir)
 }
 
-// FetchWanted makes images present for a submission to a server. It waits for these images, also for those that another
-// submission fetches, and for no others.
-func (s *Session) FetchWanted(ctx context.Context, wanted map[string]bool) error {
-	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		if err := s.fetchAlone(ctx, name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// fetchAlone makes an image present, once nobody else fetches it.
-func (s *Session) fetchAlone(ctx context.Context, name string) error {
+// FetchAlone makes an image present for a submission to a server, once no other one fetches it.
+func (s *Session) FetchAlone(ctx context.Context, name string) error {
 	place, _ := s.coming.LoadOrStore(name, make(chan struct{}, 1))
 	turn := place.(chan struct{})
 	select {
@@ -134,7 +123,7 @@ func (i *images) fetch(ctx context.Context, p *Planning, log *sqlite.Run, names 
 			wanted[w].ID, wanted[w].Digest = before[k].ID, before[k].Digest
 		}
 	}
-	found, err := row.Images(ctx, i.fetching(p.Set.Pull, p.View), wanted)
+	found, err := row.Images(ctx, i, fetching(p.Set.Pull, p.View), wanted)
 	p.View.End()
 	if err != nil {
 		return notFetched(err)
@@ -184,29 +173,18 @@ func notFetched(err error) error {
 	return exit.Hostf("%w\nnothing was started", err)
 }
 
-// fetching has the arguments for fetching images.
-type fetching struct {
-	fetch.Options
-	images *images
-}
-
-// fetching fetches images as pull says, and shows that.
-func (i *images) fetching(pull string, view *term.Progress) *fetching {
-	return &fetching{images: i, Options: fetch.Options{Pull: fetch.Pull(pull), Open: stage.Caller().Rights().Open,
+// fetching are options to fetch images as pull says, and to show that.
+func fetching(pull string, view *term.Progress) fetch.Options {
+	return fetch.Options{Pull: fetch.Pull(pull), Open: stage.Caller().Rights().Open,
 		Begin:    func(ref, doing string) { view.Note("%s image %s", doing, ref) },
 		Progress: view.Arriving("image", "pulling"), End: func(x fetch.Image) {
 			view.Note("%s image %s (%s, %s)", x.Source, term.ImageName(x.Ref, x.Digest), shown.Size(x.Bytes),
 				x.Took.Round(100*time.Millisecond))
-		}}}
-}
-
-// fetchDocker makes images present in the Docker Engine.
-func fetchDocker(ctx context.Context, f *fetching, wanted []fetch.Wanted) ([]fetch.Image, error) {
-	return docker.Fetch(ctx, f.Options, wanted)
+		}}
 }
 
 // fetchOCI unpacks images in the store of this host, if it can run containers without a daemon.
-func fetchOCI(ctx context.Context, f *fetching, wanted []fetch.Wanted) ([]fetch.Image, error) {
+func fetchOCI(ctx context.Context, i *images, o fetch.Options, wanted []fetch.Wanted) ([]fetch.Image, error) {
 	e, err := oci.Open(oci.Config{})
 	if err != nil {
 		return nil, err
@@ -220,12 +198,12 @@ func fetchOCI(ctx context.Context, f *fetching, wanted []fetch.Wanted) ([]fetch.
 	}
 	host := slices.IndexFunc(wanted, of)
 	if host < 0 {
-		return fetchStored(ctx, f, wanted)
+		return i.fetchStored(ctx, o, wanted)
 	}
 	if err := e.Shows(); err != nil {
 		return nil, fmt.Errorf("--image host: %w", err)
 	}
-	found, err := fetchStored(ctx, f, slices.DeleteFunc(slices.Clone(wanted), of))
+	found, err := i.fetchStored(ctx, o, slices.DeleteFunc(slices.Clone(wanted), of))
 	if err != nil {
 		return nil, err
 	}
@@ -234,14 +212,14 @@ func fetchOCI(ctx context.Context, f *fetching, wanted []fetch.Wanted) ([]fetch.
 }
 
 // fetchStored unpacks images in the store of this host, which stays open from then on.
-func fetchStored(ctx context.Context, f *fetching, wanted []fetch.Wanted) ([]fetch.Image, error) {
-	if err := f.images.openStore(); err != nil {
+func (i *images) fetchStored(ctx context.Context, o fetch.Options, wanted []fetch.Wanted) ([]fetch.Image, error) {
+	if err := i.openStore(); err != nil {
 		return nil, err
 	}
 	engine := &docker.Source{}
 	defer engine.Close()
 	logins := sync.OnceValues(docker.ReadLogins)
-	return f.images.store.Fetch(ctx, image.Fetch{Options: f.Options, Engine: engine,
+	return i.store.Fetch(ctx, image.Fetch{Options: o, Engine: engine,
 		Login: func(domain string) (fetch.Login, error) {
 			all, err := logins()
 			if err != nil {
@@ -255,7 +233,7 @@ func fetchStored(ctx context.Context, f *fetching, wanted []fetch.Wanted) ([]fet
 func (get fetcher) Fetch(ctx context.Context, pull string, wanted []fetch.Wanted) ([]fetch.Image, *image.Store,
 	error) {
 	var i images
-	found, err := get(ctx, i.fetching(pull, term.New(true)), wanted)
+	found, err := get(ctx, &i, fetching(pull, term.New(true)), wanted)
 	if err != nil && i.store != nil {
 		i.store.Close()
 	}
@@ -327,22 +305,21 @@ func ociFacts(ctx context.Context) []container.Fact {
 func storeFacts(ctx context.Context) []container.Fact {
 	var list []image.Entry
 	var free int64
-	dir, err := image.DefaultDir()
+	s, err := OpenStore()
 	if err == nil {
-		err = withStore(func(s *image.Store) error {
-			if free, err = s.Try(ctx); err != nil {
-				return fmt.Errorf("%s does not take what images have: %w", dir, err)
-			}
+		defer s.Close()
+		if free, err = s.Try(ctx); err != nil {
+			err = fmt.Errorf("%s does not take what images have: %w", s.Dir(), err)
+		} else {
 			list, err = s.List()
-			return err
-		})
+		}
 	}
 	if err != nil {
 		return []container.Fact{{Name: "image-store", Verdict: container.No, Evidence: err.Error(),
 			Advice: "set " + image.DirEnv + " to a directory on a local disk (ext4, xfs, btrfs)"}}
 	}
 	return []container.Fact{{Name: "image-store", Verdict: container.Yes,
-		Evidence: fmt.Sprintf("%s takes what images have; %s, space for %s", dir, term.Plural(len(list), "image"),
+		Evidence: fmt.Sprintf("%s takes what images have; %s, space for %s", s.Dir(), term.Plural(len(list), "image"),
 			term.Size(&free))}}
 }
 
@@ -400,38 +377,33 @@ func Unfinished(ctx context.Context, dir string) bool {
 	})
 }
 
-// loadDocker loads an archive into the Docker Engine, which takes the name from it.
-func loadDocker(ctx context.Context, _ string, archive *os.File) error {
-	wanted := []fetch.Wanted{{Ref: "file://" + archive.Name()}}
-	_, err := docker.Fetch(ctx, fetch.Options{Pull: fetch.PullAlways}, wanted)
-	return err
-}
-
-// labelDocker asks the Docker Engine for a label of an image.
-func labelDocker(ctx context.Context, ref, label string) (string, error) {
-	engine := &docker.Source{}
-	defer engine.Close()
-	return engine.Label(ctx, ref, label)
-}
-
-// withStore does something with the store of images.
-func withStore(do func(*image.Store) error) error {
+// Load brings the image of an archive under a name to where the runtime looks for images. The Docker Engine takes the
+// name from the archive.
+func (r *Runtime) Load(ctx context.Context, ref string, archive *os.File) error {
+	if !r.Store {
+		wanted := []fetch.Wanted{{Ref: "file://" + archive.Name()}}
+		_, err := docker.Fetch(ctx, fetch.Options{Pull: fetch.PullAlways}, wanted)
+		return err
+	}
 	s, err := OpenStore()
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	return do(s)
+	return s.Load(ctx, fetch.Options{}, ref, archive)
 }
 
-func loadStored(ctx context.Context, ref string, archive *os.File) error {
-	return withStore(func(s *image.Store) error { return s.Load(ctx, fetch.Options{}, ref, archive) })
-}
-
-func labelStored(_ context.Context, ref, label string) (text string, err error) {
-	err = withStore(func(s *image.Store) error {
-		text = s.Label(ref, label)
-		return nil
-	})
-	return text, err
+// Label is a label of an image where the runtime looks for images.
+func (r *Runtime) Label(ctx context.Context, ref, label string) (string, error) {
+	if !r.Store {
+		engine := &docker.Source{}
+		defer engine.Close()
+		return engine.Label(ctx, ref, label)
+	}
+	s, err := OpenStore()
+	if err != nil {
+		return "", err
+	}
+	defer s.Close()
+	return s.Label(ref, label), nil
 }

@@ -3,7 +3,6 @@ package session
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -42,11 +41,8 @@ type Runtime struct {
 	open func(ctx context.Context, s *Session, o opening) (executor.Runtime, error)
 	// Images makes images present, where the runtime looks for them; nil: it needs none
 	Images fetcher
-	// Load brings the image of an archive under a name to where the runtime looks for images, label asks for a label
-	// of one; nil: they are in no place of this runtime
-	Load  func(ctx context.Context, ref string, archive *os.File) error
-	Label func(ctx context.Context, ref, label string) (string, error)
-	// Engine opens the engine that makes containers of runs in some directories; nil: it makes none
+	// Engine opens the engine that makes containers of runs in some directories; nil: it makes none, and has no images
+	// of its own
 	Engine openEngine
 	// Store says that images lie in gantry's own store
 	Store bool
@@ -63,7 +59,7 @@ type Runtime struct {
 }
 
 // fetcher makes images present that a run wants.
-type fetcher func(ctx context.Context, f *fetching, wanted []fetch.Wanted) ([]fetch.Image, error)
+type fetcher func(ctx context.Context, i *images, o fetch.Options, wanted []fetch.Wanted) ([]fetch.Image, error)
 
 type openEngine func(ctx context.Context, w EngineWants) (container.Engine, error)
 
@@ -89,10 +85,12 @@ func ociEngine(_ context.Context, w EngineWants) (container.Engine, error) {
 // Runtimes is the table of runtimes. Nothing else compares their names: to add one takes a row here, and a package with
 // its Capabilities and the constructor.
 var Runtimes = []Runtime{
-	{Capabilities: &docker.Capabilities, open: openContainers(dockerEngine), Images: fetchDocker, Engine: dockerEngine,
-		Load: loadDocker, Label: labelDocker},
+	{Capabilities: &docker.Capabilities, open: openContainers(dockerEngine), Engine: dockerEngine,
+		Images: func(ctx context.Context, _ *images, o fetch.Options, wanted []fetch.Wanted) ([]fetch.Image, error) {
+			return docker.Fetch(ctx, o, wanted)
+		}},
 	{Capabilities: &oci.Capabilities, open: openContainers(ociEngine), Images: fetchOCI, Engine: ociEngine, Store: true,
-		Load: loadStored, Label: labelStored, Facts: ociFacts, Enter: oci.Enter, usable: oci.Usable},
+		Facts: ociFacts, Enter: oci.Enter, usable: oci.Usable},
 	{Capabilities: &slurm.Capabilities, open: openSlurm, Images: fetchOnNodes, Cluster: allocate,
 		Abandon: abandonSteps},
 	{Capabilities: &null.Capabilities, open: func(_ context.Context, _ *Session, o opening) (executor.Runtime, error) {

@@ -220,8 +220,8 @@ func (o *onSlurm) check() (c slurm.Check, done func(), err error) {
 }
 
 // fetchOnNodes asks all nodes whether they can run the tasks, and has them fetch the images.
-func fetchOnNodes(ctx context.Context, f *fetching, wanted []fetch.Wanted) ([]fetch.Image, error) {
-	o := f.images.slurm
+func fetchOnNodes(ctx context.Context, i *images, _ fetch.Options, wanted []fetch.Wanted) ([]fetch.Image, error) {
+	o := i.slurm
 	c, done, err := o.check()
 	if err != nil {
 		return nil, err
