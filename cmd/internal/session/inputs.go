@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -351,6 +352,24 @@ func (p *Planning) FetchSources(ctx context.Context, dir string, subs []executor
 	return p.checkRoom(dir, subs)
 }
 
+// muchInput is the size from which an input may be one with holes, which its copy has, too.
+const muchInput = 64 << 20
+
+// onDisk is how many bytes the copy of a file or a directory takes, at most its size.
+func onDisk(src executor.Source) int64 {
+	st, err := os.Stat(src.Path)
+	if err != nil || src.Size < muchInput {
+		return src.Size
+	}
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok && !st.IsDir() {
+		return min(src.Size, sys.Blocks*512)
+	}
+	if used, err := stage.DiskUse(stage.MostFiles, src.Path); err == nil {
+		return min(src.Size, used)
+	}
+	return src.Size
+}
+
 // checkRoom refuses a run whose inputs do not fit on the disk of a directory, which need not be there yet: those that
 // are copied, and those that are made up with the size that the trace says.
 func (p *Planning) checkRoom(dir string, subs []executor.Submission) error {
@@ -368,7 +387,7 @@ func (p *Planning) checkRoom(dir string, subs []executor.Submission) error {
 			}
 		}
 		for _, src := range sub.Sources {
-			copied += float64(src.Size)
+			copied += float64(onDisk(src))
 		}
 	}
 	for {
