@@ -23,6 +23,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gantry/trace/shown"
 )
 
 // FileName is the base name of the log in gantry's directory.
@@ -360,9 +362,9 @@ func (db *DB) Find(ctx context.Context, name string) (id int64, found string, _ 
 // list joins the first n names.
 func list(names []string, n int) string {
 	if more := len(names) - n; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), more)
+		return fmt.Sprintf("%s and %d more", shown.Line(strings.Join(names[:n], ", ")), more)
 	}
-	return strings.Join(names, ", ")
+	return shown.Line(strings.Join(names, ", "))
 }
 
 // A connection that may write, such as that of the sqlite3 program, finds out when it closes whether it is the last

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 
+	"gantry/trace/shown"
 	"gantry/trace/spelling"
 )
 
@@ -205,7 +206,7 @@ func (db *DB) findTask(ctx context.Context, id int64, run, name string) (int64, 
 		return 0, err
 	}
 	if near := spelling.Nearest(name, names); near != "" {
-		return 0, unknown("no task %q; did you mean %s?", name, near)
+		return 0, unknown("no task %q; did you mean %s?", name, shown.Line(near))
 	}
 	some, err := RowsOf[string](ctx, db, strings.Replace(query, "t.task, ", "", 1)+"TRUE ORDER BY t.task LIMIT 100", id)
 	if err != nil {

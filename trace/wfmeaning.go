@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gantry/trace/reader"
+	"gantry/trace/shown"
 	"gantry/trace/spelling"
 )
 
@@ -130,7 +131,7 @@ func (d *wfDocument) stray(id string, line int, keys []int32) {
 		texts[i] = d.b.all[key].text
 	}
 	if near := spelling.Nearest(id, texts); near != "" {
-		hint = " (did you mean " + near + "?)"
+		hint = " (did you mean " + shown.Line(near) + "?)"
 	}
 	if len(w.Obstacles) < reader.MaxErrors {
 		w.Obstacles = append(w.Obstacles, fmt.Sprintf("%s:%d: execution.tasks has an entry of task %q, which "+

@@ -1,7 +1,11 @@
 // Package spelling finds the known word that a misspelt word may have meant.
 package spelling
 
-import "strings"
+import (
+	"strings"
+
+	"gantry/trace/shown"
+)
 
 // Nearest returns the known word that is closest to word by letters left out, put in, mistaken or swapped, in any case:
 // at most two of them, and one in a word of up to four letters. It is "" if no known word is that close; of several
@@ -16,12 +20,13 @@ func Nearest(word string, known []string) string {
 	return near
 }
 
-// Hint ends a message about an unknown word: with the nearest known one, or with all of them if none is near.
+// Hint ends a message about an unknown word, in one line: with the nearest known one, or with all of them if none is
+// near.
 func Hint(word string, known []string) string {
 	if near := Nearest(word, known); near != "" {
-		return "did you mean " + near + "?"
+		return "did you mean " + shown.Line(near) + "?"
 	}
-	return "known are " + strings.Join(known, ", ")
+	return "known are " + shown.Line(strings.Join(known, ", "))
 }
 
 // distance is the number of single-letter edits and swaps of neighbours between two words, none of which touches a

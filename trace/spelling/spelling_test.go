@@ -19,8 +19,9 @@ func TestNearestIsAWordThatMayHaveBeenMeant(t *testing.T) {
 }
 
 func TestHintNamesAllWordsWhereNoneIsNear(t *testing.T) {
-	known := []string{"fixed", "batch"}
-	for word, want := range map[string]string{"fixd": "did you mean fixed?", "weibull": "known are fixed, batch"} {
+	known := []string{"fixed", "batch", "two\nlines"}
+	for word, want := range map[string]string{"fixd": "did you mean fixed?", "two lines": "did you mean two^Jlines?",
+		"weibull": "known are fixed, batch, two^Jlines"} {
 		if got := spelling.Hint(word, known); got != want {
 			t.Errorf("%q: %q, want %q", word, got, want)
 		}
