@@ -263,17 +263,17 @@ func waiting(l *sqlite.Life, x *sqlite.Waiting) string {
 		}
 		return "no node has " + cmp.Or(short[x.Dim], "enough") + " free" + held
 	case "planned-later":
-		text := fmt.Sprintf("policy %s has planned it for %s", l.Policy, term.Span(x.Until))
+		text := fmt.Sprintf("policy %s has planned it for %s", l.PolicyAt(x.Since), term.Span(x.Until))
 		if x.Node != "" { // of nodes that are alike the one is chosen when the task starts
 			text += " on " + x.Node
 		}
 		return text
 	case "outranked":
-		return "policy " + l.Policy + " keeps free resources for tasks before it" + held
+		return "policy " + l.PolicyAt(x.Since) + " keeps free resources for tasks before it" + held
 	case "not-yet-released":
 		return "its workflow is released at " + term.Span(x.Until)
 	case "unplaced":
-		return "policy " + l.Policy + " gave it no place in this round"
+		return "policy " + l.PolicyAt(x.Since) + " gave it no place in this round"
 	}
 	return cmp.Or(plainReasons[x.Reason], x.Reason)
 }
@@ -292,7 +292,8 @@ var plainReasons = map[string]string{
 func suspensionSteps(l *sqlite.Life, s *sqlite.Suspension) []step {
 	effect := map[string]string{"freeze": "freezes it", "checkpoint": "stops it with a checkpoint",
 		"restart": "ends it, to start again"}[s.How]
-	steps := []step{{s.Ordered, order, fmt.Sprintf("attempt %d: policy %s preempts it: %s", s.Try, l.Policy, effect)}}
+	steps := []step{{s.Ordered, order, fmt.Sprintf("attempt %d: policy %s preempts it: %s", s.Try,
+		l.PolicyAt(s.Ordered), effect)}}
 	if s.Since == nil {
 		return steps
 	}
@@ -331,7 +332,7 @@ func attemptSteps(l *sqlite.Life, a *sqlite.Attempt) []step {
 	var steps []step
 	if a.Queued != nil {
 		var text term.Sheet
-		fmt.Fprintf(&text, "attempt %d: policy %s starts it on %s", a.Try, l.Policy, a.Node)
+		fmt.Fprintf(&text, "attempt %d: policy %s starts it on %s", a.Try, l.PolicyAt(*a.Queued), a.Node)
 		if a.Estimate != nil && a.Source == "default" {
 			fmt.Fprintf(&text, ", planned as %s: its runtime is not known", term.Span(a.Estimate))
 		} else if a.Estimate != nil {

@@ -61,6 +61,8 @@ func TestARunWhoseProgramFailsCanBeResumed(t *testing.T) {
 	expect(t, exitUsage, []string{`policy "hfet" is not known`}, "resume", dir, "--policy=hfet", "p")
 	expect(t, exitOK, nil, "resume", dir, "--policy=heft", "p")
 	expect(t, exitOK, []string{"policy heft on null", "mine.sh until "}, "show", dir, "p")
+	expect(t, exitOK, []string{"mine.sh starts it on"}, "explain", dir, "p", "work 0")
+	expect(t, exitOK, []string{"heft starts it on"}, "explain", dir, "p", "end")
 	if starts() != 2 {
 		t.Error("the other policy started the program")
 	}

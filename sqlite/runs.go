@@ -135,9 +135,11 @@ type PolicyChange struct {
 	Policy string       `json:"policy"`
 }
 
-// Policies returns the changes of the policy of a run, in order. The run is given as in Find.
+// Policies returns those that planned a run, in turn; none if there was one alone. The run is given as in Find.
 func (db *DB) Policies(ctx context.Context, run string) ([]PolicyChange, error) {
-	return rowsOfRun[PolicyChange](ctx, db, run, "SELECT seq, at_ns, policy FROM policies WHERE run = ? ORDER BY seq")
+	return rowsOfRun[PolicyChange](ctx, db, run, `SELECT 0 AS seq, 0, settings ->> '$.policy' FROM runs
+		WHERE id = ?1 AND EXISTS (SELECT 1 FROM policies WHERE run = ?1)
+		UNION ALL SELECT seq, at_ns, policy FROM policies WHERE run = ?1 ORDER BY seq`)
 }
 
 // rowsOfRun reads the rows of a query about a run, given as in Find.

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 
+	"gantry/planner"
 	"gantry/trace/shown"
 	"gantry/trace/spelling"
 )
@@ -53,6 +54,19 @@ type Life struct {
 	// Spec fills these in.
 	GPUs    float64  `json:"need_gpus"`
 	Besides []string `json:"needs_besides"` // cores, memory, block I/O and time, for people
+
+	policies []PolicyChange
+}
+
+// PolicyAt is the policy that planned the run at an instant.
+func (l *Life) PolicyAt(at Span) string {
+	name := l.Policy
+	for i, c := range l.policies {
+		if i == 0 || c.At <= planner.Time(at) {
+			name = c.Policy
+		}
+	}
+	return name
 }
 
 var plainNumber = regexp.MustCompile(`(?i)^(id|task|job|node|n|t)?[_-]?\d+$`)
@@ -278,6 +292,9 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	}
 	l := &lives[0]
 	if err := db.label(ctx, id, l); err != nil {
+		return nil, err
+	}
+	if l.policies, err = db.Policies(ctx, name); err != nil {
 		return nil, err
 	}
 	q := Ask(ctx, db)

@@ -206,9 +206,9 @@ func Within(ctx context.Context, db *sqlite.DB, run string, most int) (*Run, err
 		Metrics: map[string]float64{}}
 	r.Row(id, "SELECT seed, time_scale, size_scale FROM runs WHERE id = ?1", &s.Seed, &s.TimeScale, &s.SizeScale)
 	sqlite.Into(r, &s.Warnings, "SELECT rule, message, count FROM warnings WHERE run = ?1 ORDER BY rowid", id)
-	sqlite.Into(r, &s.Policies, `SELECT 0 AS seq, 0, settings ->> '$.policy' FROM runs WHERE id = ?1 AND
-		EXISTS (SELECT 1 FROM policies WHERE run = ?1) UNION ALL SELECT seq, at_ns, policy FROM policies WHERE run = ?1
-		ORDER BY seq`, id)
+	if r.Err == nil {
+		s.Policies, r.Err = db.Policies(ctx, name)
+	}
 	if s.Brief = s.Tasks > most; s.Brief || r.Err != nil {
 		return s, r.Err
 	}
