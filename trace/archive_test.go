@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -103,6 +104,10 @@ func TestAlibabaBatchTasksAreWorkflows(t *testing.T) {
 	if s := fmt.Sprint(a.Left); !strings.Contains(s, "tasks that have not run") ||
 		!strings.Contains(s, "dependencies on") {
 		t.Error(s)
+	}
+	quoted := regexp.MustCompile(`(?m)\b[A-Za-z][\w=]*`).ReplaceAllString(batch, `"$0"`) // as R writes a table
+	if _, again, faults := archive(t, "batch_task.csv", quoted, trace.ReadOptions{}); again != jobs || faults != "[]" {
+		t.Errorf("with quotes:\n%s%s", again, faults)
 	}
 	a, jobs, _ = archive(t, "batch_task.csv", batch, trace.ReadOptions{Instances: true})
 	// A task for form gathers the instances.

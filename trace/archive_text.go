@@ -16,7 +16,13 @@ import (
 // tableFormat recognises archives and other tables by their first line.
 func tableFormat(text []byte, source string) Format {
 	line, _, _ := bytes.Cut(text, []byte("\n"))
-	fields := func(sep string) [][]byte { return bytes.Split(bytes.TrimRight(line, "\r"), []byte(sep)) }
+	fields := func(sep string) [][]byte {
+		all := bytes.Split(line, []byte(sep))
+		for i := range all {
+			all[i] = reader.Unquoted(all[i], sep[0])
+		}
+		return all
+	}
 	has := func(in [][]byte, name string) bool {
 		return slices.ContainsFunc(in, func(f []byte) bool { return strings.EqualFold(string(f), name) })
 	}

@@ -115,6 +115,9 @@ func (d *dotReader) read(in *reader.Input) {
 		d.next() // its name
 	}
 	d.block()
+	if d.next(); !d.ended() && !d.faults.Ended() {
+		d.fail("%q behind the end of the graph: a file has one graph", d.token)
+	}
 }
 
 // block reads { statements }, and returns the nodes that they name.

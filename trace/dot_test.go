@@ -71,6 +71,7 @@ func TestHostileDOT(t *testing.T) {
 		{"digraph { a -> b [size=1e300] }", "above the bound"},
 		{"digraph { a -> b -> a }", "wait for each other: a -> b -> a"},
 		{"graph { a -- b }", "does not begin with digraph"},
+		{"digraph { a [size=1] } digraph { b [size=2] }", "behind the end of the graph"},
 		{"digraph { a -- b }", "without a direction"},
 		{"digraph { " + strings.Repeat("{", 200), "nested deeper"},
 		{"digraph { " + strings.Repeat("a", 5000) + " }", "a name of more than"},

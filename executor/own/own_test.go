@@ -219,6 +219,7 @@ func TestWhatProgramsSayWrongly(t *testing.T) {
 		`{"start":{}}`:                                                    "start: object is of another type",
 		`{"order":[1.5]}`:                                                 "no message of the protocol",
 		`{} {}`:                                                           "more than one value",
+		`{}}`:                                                             "more than one value",
 		`hello`:                                                           `it begins with "hello": standard output is for answers alone`,
 		` `:                                                               "no message of the protocol",
 		"{}\n{}":                                                          "more than one line to a message",

@@ -144,7 +144,7 @@ func (p *Policy) ask(ctx context.Context, message, into any) error {
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if err = d.Decode(into); err == nil && d.More() {
+	if err = d.Decode(into); err == nil && len(bytes.TrimSpace(text[d.InputOffset():])) > 0 {
 		err = errors.New("there is more than one value on the line")
 	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {

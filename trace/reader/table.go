@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// Table reads lines of fields that stand between separators, without quotes.
+// Table reads lines of fields that stand between separators. Quotes around a whole field of a table with commas or tabs
+// are no part of it: other programs write them when they write such a table again.
 type Table struct {
 	Line   int      // of Fields, from 1 on
 	Fields [][]byte // valid until the next line is read
@@ -62,8 +63,17 @@ func (t *Table) split(line []byte) {
 		return
 	}
 	for field := range bytes.SplitSeq(line, []byte{t.sep}) {
-		t.Fields = append(t.Fields, bytes.TrimSpace(field))
+		t.Fields = append(t.Fields, Unquoted(field, t.sep))
 	}
+}
+
+// Unquoted is a field of a table without blanks and quotes around it.
+func Unquoted(field []byte, separator byte) []byte {
+	field = bytes.TrimSpace(field)
+	if n := len(field); (separator == ',' || separator == '\t') && n > 1 && field[0] == '"' && field[n-1] == '"' {
+		return field[1 : n-1]
+	}
+	return field
 }
 
 // Header takes the line at hand as the names of columns, upper and lower case alike. It reports whether those that are
