@@ -322,7 +322,7 @@ the full runs of all other tasks there, the median error is %.1f %%. Lotaru's mi
 task, on small inputs of their own. Constants of the intervals were chosen by three workflows (atacseq, bacass, chipseq)
 or by this table (the usual deviation of 14 %%, the growth of a tenth).
 `, d.small(otherMachines, 6, 0)["gantry"].byOthers())
-	publish(t, "## Runtimes: the data of Lotaru", w.String())
+	publish(t, page, "## Runtimes: the data of Lotaru", w.String())
 }
 
 func errorsOf(o *outcome) string {

@@ -46,8 +46,8 @@ func bar(t *testing.T, figure string, is, least, most float64) {
 	}
 }
 
-// publish puts a text between a heading of the page and the next one, or the end.
-func publish(t *testing.T, heading, text string) {
+// publish puts a text between a heading of a page and the next one, or the end.
+func publish(t *testing.T, page, heading, text string) {
 	t.Helper()
 	t.Logf("%s\n\n%s", heading, text)
 	old, err := os.ReadFile(page)

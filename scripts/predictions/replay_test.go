@@ -49,7 +49,7 @@ which presets take %g s or a little more. If it may not hold that, it fails afte
 	}
 	fmt.Fprintf(w, "\nIn containers makespans are %.0f %% shorter in the mean.\n", shorter)
 	bar(t, "makespans in containers are shorter by, %", shorter, 20, 100)
-	publish(t, "## Makespans with these limits", w.String())
+	publish(t, page, "## Makespans with these limits", w.String())
 }
 
 // replay simulates test tasks that arrive at once, and returns the makespan under greedy backfilling. Limits are those

@@ -261,7 +261,7 @@ the time to come all the same.
 | point predictions | test tasks | median error of runtime | of memory | runtimes in their 90 %% interval | fit |
 | --- | --- | --- | --- | --- | --- |
 %s`, points)
-	publish(t, "## Memory: the data of Sizey", w.String())
+	publish(t, page, "## Memory: the data of Sizey", w.String())
 }
 
 func medianError(m *predict.Model, test []predict.Sample, memory bool) float64 {

@@ -168,5 +168,5 @@ Sizes of files between programs are not declared.
 	fmt.Fprintf(w, "\n%d of %d predictions are within 15 %%, %d runs within their intervals.\n", within, cases, inside)
 	bar(t, "predictions of ten within 15 %", float64(within), 8, 10)
 	bar(t, "runs of ten within their intervals", float64(inside), 8, 10)
-	publish(t, "## From small runs to the full one", w.String())
+	publish(t, page, "## From small runs to the full one", w.String())
 }
