@@ -14,6 +14,7 @@ import (
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
+	"gantry/planner/policy"
 	"gantry/sqlite"
 	"gantry/trace/reader"
 )
@@ -70,6 +71,21 @@ func asJSON(c *cli.Context, v any) bool {
 func separated(texts []string) (all []string) {
 	for _, text := range texts {
 		all = append(all, strings.Split(text, ",")...)
+	}
+	return all
+}
+
+// policiesIn are those of a list of policies, with commas between them. A part that is the name of none is a parameter
+// of the one before, as in exec:./mine.py,epsilon=0.2.
+func policiesIn(texts []string) (all []string) {
+	for _, part := range separated(texts) {
+		name, _, _ := strings.Cut(part, ":")
+		_, err := policy.Named(name)
+		if n := len(all); err != nil && n > 0 && strings.Contains(all[n-1], ":") {
+			all[n-1] += "," + part
+		} else {
+			all = append(all, part)
+		}
 	}
 	return all
 }

@@ -71,9 +71,13 @@ func TestARunWhoseProgramFailsCanBeResumed(t *testing.T) {
 	if n := starts(); n != 3 {
 		t.Errorf("the program was started %d times, want 3", n)
 	}
+	page := filepath.Join(t.TempDir(), "page.html")
+	expect(t, exitOK, nil, "report", dir, "r", "--html", page, "--policies", "cpp,"+spec+",mood=calm,heft")
+	if n := starts(); n != 4 {
+		t.Errorf("the page has started the program %d times, want once", n-3)
+	}
 	path := strings.TrimPrefix(spec, "exec:")
 	must(t, os.Remove(path))
-	page := filepath.Join(t.TempDir(), "page.html")
 	expect(t, exitOK, []string{"mine.sh"}, "show", dir, "r")
 	expect(t, exitOK, []string{"mine.sh starts it on"}, "explain", dir, "r", "end")
 	expect(t, exitOK, nil, "report", dir, "r", "--html", page)
@@ -89,7 +93,7 @@ func TestARunWhoseProgramFailsCanBeResumed(t *testing.T) {
 			t.Errorf("the program does not hear of %s:\n%.2000s", name, heard)
 		}
 	}
-	if n := starts(); n != 3 {
+	if n := starts(); n != 4 {
 		t.Errorf("the program was started %d times", n)
 	}
 }

@@ -58,7 +58,7 @@ func policyNames(text string) ([]string, error) {
 	case "none":
 		return []string{}, nil
 	}
-	names := strings.Split(text, ",")
+	names := policiesIn([]string{text})
 	for _, name := range names {
 		if _, err := policy.Parse(name); err != nil {
 			return nil, exit.Usagef("--policies: %w", err)

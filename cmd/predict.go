@@ -172,7 +172,7 @@ type expected struct {
 
 // predictWhole predicts the run that the arguments name, as those of gantry run, by policy and number of nodes.
 func predictWhole(c *cli.Context, estimator string, of []string) (out []expected, err error) {
-	policies, numbers := separated(c.StringSlice("policies")), separated(c.StringSlice("nodes"))
+	policies, numbers := policiesIn(c.StringSlice("policies")), separated(c.StringSlice("nodes"))
 	run := runCommand()
 	run.Before, run.HideHelpCommand, run.OnUsageError = withinBounds, true, c.Command.OnUsageError
 	run.Action = func(rc *cli.Context) error {
