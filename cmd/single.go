@@ -16,7 +16,9 @@ import (
 	"gantry/executor"
 	"gantry/executor/container/stage"
 	"gantry/sqlite"
+	"gantry/sqlite/report/summary"
 	"gantry/trace"
+	"gantry/trace/shown"
 )
 
 // commandWord is the first argument of gantry run if a command follows.
@@ -90,7 +92,25 @@ func runSingle(c *cli.Context, set *session.Settings) error {
 	err = begin(c, set, sqlite.Durable, name, w)
 	close(over)
 	told.Wait()
+	if exit.CodeOf(err) == exit.TasksFailed {
+		err = exit.With(exit.TasksFailed, fmt.Errorf("%s; more: gantry explain %s %s", whyFailed(c, name), name,
+			w.Tasks[0].Name))
+	}
 	return err
+}
+
+// whyFailed is how the command of a run failed, which its output may not say.
+func whyFailed(c *cli.Context, run string) string {
+	db, err := openLog(c)
+	if err != nil {
+		return err.Error()
+	}
+	defer db.Close()
+	s, err := summary.Of(c.Context, db, run)
+	if err != nil || len(s.Failures) == 0 {
+		return fmt.Sprint("the command failed", err)
+	}
+	return how(s.Failures[0].Outcome, s.Failures[0].ExitCode, shown.Line(s.Failures[0].Message))
 }
 
 // tellOutput prints the output of all attempts of a command until they are over.

@@ -41,8 +41,12 @@ func TestRunTakesOneCommand(t *testing.T) {
 	}
 	out, errs := c.gantry(exitTasksFailed, "run", "--name", "bad", "--image", "gantry/busybox", "--", "sh", "-c",
 		"echo so far; exit 3")
-	if out != "so far\n" || !strings.Contains(errs, "gantry explain bad TASK") {
+	if out != "so far\n" || !strings.Contains(errs, "exit code 3; more: gantry explain bad sh") {
 		t.Errorf("a command that fails: %q and %q", out, errs)
+	}
+	_, errs = c.gantry(exitTasksFailed, "run", "--image", "gantry/busybox", "--", "nslookup", "example.org")
+	if !strings.Contains(errs, "gantry: exit code 1: it has no network: --network outbound") {
+		t.Errorf("a command without a network: %q", errs)
 	}
 	c.gantry(exitOK, "logs", "bad", "sh")
 	for _, x := range []struct {

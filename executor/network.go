@@ -33,7 +33,9 @@ func NetworkHint(words string) string {
 	for _, sign := range []string{"network is unreachable", "network unreachable", "network is down", "bad address '",
 		"resolve host", "resolve proxy", "failure resolving", "failed to resolve", "unable to resolve",
 		"name resolution", "name or service not known", "no such host", "unknown host", "unknownhost",
-		"failed to lookup address", "enotfound", "eai_again"} {
+		"failed to lookup address", "enotfound", "eai_again", "nslookup: write to", "no servers could be reached",
+		"communications error to", "dial tcp: lookup", "could not connect to the endpoint",
+		"unable to find the server"} {
 		if strings.Contains(words, sign) {
 			return "it has no network: --network outbound, or --network PATTERN=outbound, gives tasks one"
 		}
