@@ -119,6 +119,12 @@ func TestGPUsOfNodes(t *testing.T) {
 		"madeup.json": `{"cdiVersion":"0.6.0","kind":"example.com/gpu","devices":[{"name":"0"}]}`})
 	gone := writeFiles(t, map[string]string{"gone.json": `{"cdiVersion":"0.6.0","kind":"example.com/gpu",` +
 		`"devices":[{"name":"0","containerEdits":{"deviceNodes":[{"path":"/dev/gone"}]}}]}`})
+	lost := func(edit string) string {
+		return writeFiles(t, map[string]string{"lost.json": `{"cdiVersion":"0.6.0","kind":"example.com/gpu",` +
+			`"devices":[{"name":"0","containerEdits":{` + edit + `}}]}`})
+	}
+	mount := lost(`"mounts":[{"hostPath":"/no/lib","containerPath":"/lib/x","options":["bind"]}]`)
+	hook := lost(`"hooks":[{"hookName":"createContainer","path":"/no/hook"}]`)
 	at := func(name string) string { return filepath.Join(dir, name) }
 	runs := "--dir=" + at("runs")
 	for _, runtime := range runtimesOf(t) {
@@ -172,7 +178,7 @@ func TestGPUsOfNodes(t *testing.T) {
 			t.Errorf("%s: of parts the log has %q", runtime, got)
 		}
 		for _, c := range []saying{
-			{exitHost, "the cluster asks for 5 GPUs, this host has 3", []string{"--cdi-dir=" + cdi,
+			{exitHost, "the cluster asks for 5 GPUs, this host has 3\n", []string{"--cdi-dir=" + cdi,
 				"--cluster=" + at("many.yaml"), at("g.makeflow")}},
 			{exitHost, "node n: this host has no GPU example.com/gpu=9: it has example.com/gpu=0, ", []string{
 				"--cdi-dir=" + cdi, "--cluster=" + at("unknown.yaml"), at("g.makeflow")}},
@@ -185,6 +191,10 @@ func TestGPUsOfNodes(t *testing.T) {
 				"--cdi-dir=" + bad, at("g.makeflow")}},
 			{exitHost, `example.com/gpu=0: failed to stat CDI host device "/dev/gone": no such file or directory (is`,
 				[]string{"--cdi-dir=" + gone, at("g.makeflow")}},
+			{exitHost, "example.com/gpu=0: stat /no/lib: no such file or directory (is", []string{"--cdi-dir=" + mount,
+				at("g.makeflow")}},
+			{exitHost, "example.com/gpu=0: stat /no/hook: no such file or directory (is", []string{"--cdi-dir=" + hook,
+				at("g.makeflow")}},
 			{exitHost, "the cluster asks for 5 GPUs, this host has 0: file " + bad, []string{"--cdi-dir=" + bad,
 				"--cluster=" + at("many.yaml"), at("g.makeflow")}},
 		} {

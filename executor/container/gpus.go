@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/containerd/errdefs"
-	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"gantry/executor/container/gpu"
 	"gantry/planner/unit"
@@ -32,7 +31,7 @@ func (r *Runtime) openGPUs() error {
 func (r *Runtime) editsOf(names []string) (*gpu.Edits, error) {
 	edits, err := r.gpus.Edits(names)
 	if err == nil {
-		if err = gpu.Apply(edits, &specs.Spec{}); err != nil { // it looks at the devices
+		if err = gpu.There(edits); err != nil {
 			err = fmt.Errorf("%s: %w (is their file of CDI of another time? nvidia-ctk cdi generate writes it again)",
 				strings.Join(names, ", "), err)
 		}

@@ -57,7 +57,11 @@ func (s *Settings) assignGPUs() error {
 			continue
 		}
 		if n.GPUs > int64(len(free)) {
-			return exit.Hostf("the cluster asks for %d GPUs, this host has %d: %s", asked, total, host.WhyNone())
+			why := ""
+			if fault := host.Fault(); fault != "" || total == 0 {
+				why = ": " + host.WhyNone()
+			}
+			return exit.Hostf("the cluster asks for %d GPUs, this host has %d%s", asked, total, why)
 		}
 		n.Devices, free = free[:n.GPUs:n.GPUs], free[n.GPUs:]
 	}

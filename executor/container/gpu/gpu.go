@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -113,3 +114,20 @@ func (h *Host) Edits(names []string) (*Edits, error) {
 
 // Apply makes the edits in the configuration of a container for an OCI runtime.
 func Apply(e *Edits, to *oci.Spec) error { return (&cdi.ContainerEdits{ContainerEdits: e}).Apply(to) }
+
+// There fails if a device, a file to mount or the program of a hook is not there.
+func There(e *Edits) error {
+	for _, m := range e.Mounts {
+		if m.Type == "" || m.Type == "bind" {
+			if _, err := os.Stat(m.HostPath); err != nil {
+				return err
+			}
+		}
+	}
+	for _, h := range e.Hooks {
+		if _, err := os.Stat(h.Path); err != nil {
+			return err
+		}
+	}
+	return Apply(e, &oci.Spec{}) // it looks at the devices
+}
