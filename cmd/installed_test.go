@@ -108,6 +108,7 @@ transformationCatalog:
 		append(runs, "--runtime", "oci", filepath.Join(dir, "h.yml"))...)
 	runs = append(runs, "--image", "host", "--reuse")
 	expect(t, exitOK, nil, append(runs, "--name", "first", flow)...)
+	expect(t, exitOK, nil, append(runs, "--name", "named", filepath.Join(dir, "h.yml"))...) // which names it itself
 	why := "it runs programs of this host (image host), of which nobody knows whether they changed"
 	if out := expect(t, exitOK, nil, append(runs, "--dry-run", flow)...); !strings.Contains(out, "h/out ("+why) ||
 		!strings.Contains(out, "show it") {

@@ -17,7 +17,7 @@ type Facts struct {
 	Flows     int  // workflows that were read
 	Programs  bool // a task runs a command
 	Emulated  bool // a task has none, or no image
-	Bare      bool // a task has a command, and no image of its own
+	Bare      bool // a task has a command, and no image of its own, or asks for the programs of this host
 	Tokens    bool // a task needs some
 	GPUs      bool // a task holds some
 	Networked bool // a command has a network
@@ -65,7 +65,7 @@ func (f *Facts) Workflow(set *Settings, w *trace.Workflow) {
 	for i := range w.Tasks {
 		t := &w.Tasks[i]
 		runs := len(t.Command) > 0 && !set.Emulate
-		f.Bare = f.Bare || runs && t.Image == ""
+		f.Bare = f.Bare || runs && (t.Image == "" || t.Image == executor.HostImage)
 		runs = runs && cmp.Or(t.Image, set.Image) != ""
 		f.Shells = f.Shells || runs && t.Shell
 		f.Tokens = f.Tokens || executor.NeededTokens(set.Needs, t) != ""
