@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -28,8 +29,9 @@ func OTLP(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
 		trace: otlpID("trace", info.Name, info.Started.String())[:32]}
 	root := o.id("run")
 	var parent string
-	// version-trace-parent-flags (W3C Trace Context, section 3.2)
-	if x := strings.Split(os.Getenv("TRACEPARENT"), "-"); len(x) == 4 && len(x[1]) == 32 && len(x[2]) == 16 {
+	// version-trace-parent-flags (W3C Trace Context, section 3.2); a number 0 is none
+	if x := traceParent.FindStringSubmatch(os.Getenv("TRACEPARENT")); x != nil && strings.Trim(x[1], "0") != "" &&
+		strings.Trim(x[2], "0") != "" {
 		o.trace, parent = x[1], x[2]
 	}
 	r, err := sqlite.RowOf[struct {
@@ -54,7 +56,8 @@ func OTLP(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
 	}, `SELECT v.workflow, v.task, v.kind, t.state, min(v.queued_ns),
 		max(coalesce(v.ended_ns, v.started_ns, v.queued_ns))
 		FROM v_attempts v JOIN runs r ON r.name = v.run JOIN workflows w ON w.run = r.id AND w.name = v.workflow
-		JOIN tasks t ON t.run = r.id AND t.workflow = w.workflow AND t.name = v.task WHERE v.run = ?
+		JOIN tasks t ON t.run = r.id AND t.workflow = w.workflow AND t.name = v.task AND t.state <> 'continued'
+		WHERE v.run = ?
 		GROUP BY t.task ORDER BY t.task`, info.Name)
 	if err != nil {
 		return err
@@ -68,6 +71,8 @@ func OTLP(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
 	}
 	return o.flush()
 }
+
+var traceParent = regexp.MustCompile(`^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$`)
 
 // otlp collects the spans of a run.
 type otlp struct {
@@ -124,7 +129,8 @@ type otlpAttempt struct {
 }
 
 func (o *otlp) attempt(a *otlpAttempt) error {
-	pairs := []entity{otlpText("gantry.node", a.Node), otlpNumber("gantry.try", a.Try)}
+	pairs := []entity{otlpText("gantry.node", a.Node), otlpNumber("gantry.try", a.Try),
+		otlpText("gantry.outcome", a.Outcome)}
 	for _, x := range []struct {
 		key   string
 		value *int64

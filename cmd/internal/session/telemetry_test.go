@@ -89,6 +89,12 @@ func TestRunsSendSpans(t *testing.T) {
 		service != "pipelines" || key != "a b" {
 		t.Errorf("%d spans of %s, %d tasks below %q, key %q", len(byID), service, children[root.SpanID], root.Name, key)
 	}
+	spans = nil
+	t.Setenv("TRACEPARENT", "00-00000000000000000000000000000000-b7ad6b7169203331-01") // is none
+	if errs := run(); strings.Contains(errs, "OpenTelemetry") || strings.Trim(spans[0].TraceID, "0") == "" ||
+		spans[0].ParentSpanID != "" {
+		t.Errorf("%s%+v", errs, spans[0])
+	}
 	// A failure of the endpoint is a warning, and the run goes on.
 	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", strings.Replace(server.URL, "//", "//me:s3cret@", 1)+
 		"/other?key=s3cret")
