@@ -65,6 +65,7 @@ func TestThePageOfARunInContainers(t *testing.T) {
 	}
 	page := browse(t, url)
 	do(t, page, chromedp.WaitVisible(`#timeline canvas`, chromedp.ByQuery))
+	poll(t, page, `document.getElementById('failures')?.innerText.includes('It blocked 1 task: c.')`)
 	live := ask[string](t, page, "document.getElementById('live').textContent")
 	cliTest{t, dir}.write("go", "")
 	if got := <-code; got != exitTasksFailed {
@@ -130,6 +131,34 @@ func TestThePageOfARunInContainers(t *testing.T) {
 		t.Errorf("the log has the command %q", got)
 	}
 	expect(t, exitOK, []string{",command,", "echo the last words"}, "export", "f", "--dir", home)
+	// In the graph each outcome has its colour, and a click on a task without an attempt says its command.
+	if fill := ask[string](t, page, inGraph("b")+".querySelector('rect').getAttribute('fill')"); fill != "#c62828" {
+		t.Errorf("in the graph a task that failed has the colour %s", fill)
+	}
+	do(t, page, chromedp.Evaluate(inGraph("c")+".dispatchEvent(new MouseEvent('click', {bubbles: true}))", nil))
+	expectText(t, page, ".timeline .detail", "skipped")
+	expectText(t, page, ".timeline .detail pre", "true")
+
+	// A run that was continued shows each task once, and so do its spans.
+	fixed := writeFiles(t, map[string]string{"f.json": strings.Replace(failing, "exit 3", "true", 1)})
+	expect(t, exitOK, nil, "resume", "f", "--dir", home, "--with", filepath.Join(fixed, "f.json"))
+	expect(t, exitOK, nil, "report", "f", "--dir", home, "--html", file)
+	page = open(t, file)
+	expectText(t, page, "#answer", "3 of 3")
+	if labels := ask[string](t, page, `[...document.querySelectorAll('.dag .node text')].map(n => n.textContent).sort().
+		join(' ')`); labels != "a b c" {
+		t.Errorf("the graph has the tasks %s", labels)
+	}
+	ids := regexp.MustCompile(`"spanId":"\w+"`).FindAllString(expect(t, exitOK, nil, "export", "f", "--dir", home,
+		"--format", "otlp"), -1)
+	if slices.Sort(ids); len(ids) != len(slices.Compact(slices.Clone(ids))) || len(ids) < 4 {
+		t.Errorf("the spans are %s", ids)
+	}
+}
+
+// inGraph is the script that finds a task in the graph.
+func inGraph(name string) string {
+	return fmt.Sprintf("[...document.querySelectorAll('.dag .node')].find(n => n.textContent.endsWith('%s'))", name)
 }
 
 var instants = regexp.MustCompile(`(?m)^ +(\d+\.\d{3}) s  `)

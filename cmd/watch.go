@@ -143,7 +143,12 @@ func later(context.Context, string) (*page.Others, error) {
 	return &page.Others{Note: session.OtherLater, Policies: []page.Other{}}, nil
 }
 
-func (l *liveRun) Page() ([]byte, string, error) { return page.Document(l.run) }
+func (l *liveRun) Page() ([]byte, string, error) {
+	if l.submission != "" {
+		return page.Document("submission " + l.submission)
+	}
+	return page.Document(l.run)
+}
 
 // Over asks the log, or the server if that is not the caller's to read.
 func (l *liveRun) Over(ctx context.Context) (bool, error) {

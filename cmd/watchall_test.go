@@ -71,10 +71,12 @@ func TestThePageOfADirectory(t *testing.T) {
 		t.Errorf("%d submissions have the odd name, or it became a part of the page", n)
 	}
 	// From the list into a submission and into runs, under way or not.
-	for _, x := range []struct{ path, has string }{{"submission/" + first, "1 of 1"}, {"run/earlier", "25 of 25"}} {
+	for _, x := range []struct{ path, has, title string }{
+		{"submission/" + first, "1 of 1", "Submission " + first + ": "}, {"run/earlier", "25 of 25", "earlier"}} {
 		one := browse(t, address+x.path+"/")
 		poll(t, one, `document.querySelector('#answer') !== null`)
 		expectText(t, one, "main", x.has)
+		expectText(t, one, "#title", x.title)
 		if x.path == "run/earlier" {
 			link := ask[string](t, one, "document.querySelector('#results a').href")
 			r, err := http.Get(link)

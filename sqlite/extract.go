@@ -54,6 +54,16 @@ func (db *DB) Extract(ctx context.Context, id int64) (_ *DB, err error) {
 // OfOne reports whether this is the log of one submission alone, as Extract returns it.
 func (db *DB) OfOne() bool { return db.remove != "" }
 
+// Submission is the number of the submission of which this is the log alone; "" of others.
+func (db *DB) Submission() string {
+	if db.OfOne() {
+		for id := range db.aliases {
+			return id
+		}
+	}
+	return ""
+}
+
 // Save writes the log to a new file.
 func (db *DB) Save(path string) error {
 	db.mu.Lock()

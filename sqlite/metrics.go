@@ -51,6 +51,7 @@ const (
 	ScopeRun      = "run"
 	ScopeWorkflow = "workflow"
 	ScopeKind     = "kind"
+	ScopeRest     = "rest" // the end of a run under way, on its axis, as it was simulated last
 )
 
 // Prediction is the expected makespan of a run or of one of its workflows, or the expected mean time of a task of a

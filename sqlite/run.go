@@ -273,6 +273,9 @@ func (r *Run) Finish(_ context.Context, state State, exit int) error {
 					return err
 				}
 			}
+			if err := r.db.exec("DELETE FROM predictions WHERE run = ? AND scope = ?", r.id, ScopeRest); err != nil {
+				return err
+			}
 			p := r.projection
 			return r.db.exec("UPDATE runs SET state = ?, exit_code = ?, ended_wall = ?, ended_ns = ?, makespan_ns = "+
 				"?, counts = (SELECT n.counts FROM run_counts n WHERE n.run = runs.id) WHERE id = ?",

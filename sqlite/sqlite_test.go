@@ -620,6 +620,25 @@ func TestAChangeOfPolicyIsLogged(t *testing.T) {
 	}
 }
 
+// The expected end of a run under way is of no use once it has ended.
+func TestTheExpectedEndGoesWithTheRun(t *testing.T) {
+	path := filepath.Join(t.TempDir(), sqlite.FileName)
+	l := logtest.New(t, open(t, path, sqlite.Durable), logtest.Info("calm"))
+	l.Arrive(0, "w", []string{"a"}, [][]int32{nil})
+	for _, x := range []sqlite.Prediction{{Scope: sqlite.ScopeRun, Expected: 7}, {Scope: sqlite.ScopeRest, Expected: 8},
+		{Scope: sqlite.ScopeRest, Expected: 9}} {
+		must(t, l.Predict([]sqlite.Prediction{x}))
+	}
+	const all = "SELECT group_concat(scope || ' ' || expected_ns) FROM predictions"
+	if got := query[string](t, path, all); got != "rest 9,run 7" {
+		t.Errorf("while it is under way: %s", got)
+	}
+	must(t, l.Finish(t.Context(), sqlite.Interrupted, 130))
+	if got := query[string](t, path, all); got != "run 7" {
+		t.Errorf("afterwards: %s", got)
+	}
+}
+
 // A host has a warning once for all runs there.
 func TestWarningsOfAHostAreKnown(t *testing.T) {
 	db, err := sqlite.Open(filepath.Join(t.TempDir(), sqlite.FileName), sqlite.Durable)

@@ -457,7 +457,11 @@ func (s *Session) follow(ctx context.Context) (end func()) {
 			}
 			began := time.Now()
 			if end, err := s.expect(ctx); err == nil {
-				s.ends.Store(int64(end))
+				if s.ends.Swap(int64(end)) != int64(end) && end != unit.Never && s.Log != nil { // for pages of it
+					at := sqlite.Span(end)
+					_ = s.Log.Predict([]sqlite.Prediction{{Scope: sqlite.ScopeRest, Basis: s.Prediction.basis(),
+						Expected: at, Low: at, High: at}})
+				}
 			}
 			wait = max(followLeast, time.Duration(float64(time.Since(began))/forecastShare))
 		}

@@ -192,7 +192,8 @@ func (r *reader) advice() string {
 		}
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return int(min(1, max(-1, inner[b]-inner[a]))) })
-	share := fmt.Sprintf("%s of the %s of the critical path (%d %%)", seconds(most), seconds(total), most*100/total)
+	share := fmt.Sprintf("%s of the %s of the critical path (%.0f %%)", seconds(most), seconds(total),
+		100*float64(most)/float64(total))
 	switch what {
 	case computing:
 		return fmt.Sprintf(
@@ -262,6 +263,19 @@ func (r *reader) used() int64 {
 	return int64(min(100, 100*used/held))
 }
 
+// seconds writes a time as the page does.
 func seconds(ns int64) string {
-	return fmt.Sprintf("%.3g s", time.Duration(ns).Seconds())
+	s := time.Duration(ns).Seconds()
+	for _, unit := range []struct {
+		least, seconds float64
+		name           string
+	}{{172800, 86400, "d"}, {7200, 3600, "h"}, {600, 60, "min"}} {
+		if s >= unit.least {
+			return fmt.Sprintf("%.3g %s", s/unit.seconds, unit.name)
+		}
+	}
+	if s >= 100 {
+		return fmt.Sprintf("%.0f s", s)
+	}
+	return fmt.Sprintf("%.3g s", s)
 }

@@ -7,6 +7,15 @@ import (
 	"gantry/sqlite/report/history"
 )
 
+func TestTimesOfTheAdviceAreForPeople(t *testing.T) {
+	for ns, want := range map[int64]string{8_290_000e9: "95.9 d", 9000e9: "2.5 h", 900e9: "15 min", 123.4e9: "123 s",
+		3.456e9: "3.46 s"} {
+		if got := seconds(ns); got != want {
+			t.Errorf("%d ns are %s, want %s", ns, got, want)
+		}
+	}
+}
+
 // More cores are advised only if programs used those that they held.
 func TestMoreCoresAreAdvisedOnlyIfTheyWouldBeUsed(t *testing.T) {
 	const second = 1_000_000_000

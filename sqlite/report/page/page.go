@@ -68,8 +68,11 @@ func Write(ctx context.Context, w io.Writer, db *sqlite.DB, names []string, o Op
 	if err != nil {
 		return err
 	}
-	text, _, err := document(base64.StdEncoding.EncodeToString(pack(data, thorough)),
-		strings.Join(names, ", "), modules, false)
+	title := strings.Join(names, ", ")
+	if n := db.Submission(); n != "" {
+		title = "submission " + n
+	}
+	text, _, err := document(base64.StdEncoding.EncodeToString(pack(data, thorough)), title, modules, false)
 	if err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ func TestTheAnswerIsTheMeasuredCriticalPath(t *testing.T) {
 	if r.Makespan != 14e9 || r.Answer.Bound != 9.5e9 || len(r.Answer.Parts) != 5 {
 		t.Errorf("%+v", r)
 	}
-	if want := "Faster tasks would have shortened the run most: 9.5 s of the 14 s of the critical path (67 %) went " +
+	if want := "Faster tasks would have shortened the run most: 9.5 s of the 14 s of the critical path (68 %) went " +
 		"into computing, 4.5 s of them into tasks of type join."; r.Answer.Advice != want {
 		t.Errorf("it advises: %s", r.Answer.Advice)
 	}

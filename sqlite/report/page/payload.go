@@ -37,9 +37,11 @@ type run struct {
 	Settings  json.RawMessage `json:"settings,omitempty"`
 	Resumes   int             `json:"resumes"`
 
-	Unit        int64               `json:"unit"`     // ns
-	End         int64               `json:"end"`      // of the last event
-	Makespan    *int64              `json:"makespan"` // of the run; null while it is under way
+	Unit        int64               `json:"unit"`                 // ns
+	End         int64               `json:"end"`                  // of the last event
+	Makespan    *int64              `json:"makespan"`             // of the run; null while it is under way
+	Ends        *int64              `json:"ends"`                 // as the rest was simulated last; null: not known
+	Submission  string              `json:"submission,omitempty"` // number of the one that the page shows
 	Predicted   *predicted          `json:"predicted,omitempty"`
 	Memory      []memory            `json:"memory"`
 	Nodes       []history.Node      `json:"nodes"`

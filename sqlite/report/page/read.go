@@ -44,8 +44,9 @@ func read(ctx context.Context, db *sqlite.DB, name string, o *Options) (*run, er
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{h, sqlite.Ask(ctx, log), &run{Name: h.Name, Policy: h.Policy, Runtime: info.Runtime,
-		State: h.State, Left: left, Started: h.Started, Version: info.Version, Command: info.Command, Seed: info.Seed,
+	r := &reader{h, sqlite.Ask(ctx, log), &run{Name: h.Name, Submission: db.Submission(), Policy: h.Policy,
+		Runtime: info.Runtime, State: h.State, Left: left, Started: h.Started, Version: info.Version,
+		Command: info.Command, Seed: info.Seed,
 		TimeScale: info.TimeScale, SizeScale: info.SizeScale, Settings: info.Settings, Resumes: h.Resumes,
 		End: h.Clock, Makespan: h.Makespan, Nodes: h.Nodes, Workflows: h.Workflows, Without: []string{}}}
 	if info.Host != nil {
@@ -68,9 +69,11 @@ func read(ctx context.Context, db *sqlite.DB, name string, o *Options) (*run, er
 	r.answer()
 	r.columns()
 	if r.out.Results = []Result{}; o.Results != nil && (!o.Live || r.out.State != string(sqlite.Running)) {
-		flows := make([]string, len(r.out.Workflows))
-		for i := range flows {
-			flows[i] = r.out.Workflows[i].Name
+		var flows []string
+		for i := range r.out.Workflows {
+			if w := &r.out.Workflows[i]; w.State != "continued" { // another one of its name is in its place
+				flows = append(flows, w.Name)
+			}
 		}
 		if all, more := o.Results(info.Name, flows); len(all) > 0 {
 			r.out.Results, r.out.More = all, more
@@ -87,6 +90,12 @@ func (r *reader) tables() {
 		WHERE run = ? AND scope = ? ORDER BY at_ns DESC LIMIT 1`, r.ID, sqlite.ScopeRun)
 	if len(all) > 0 {
 		o.Predicted = &all[0]
+	}
+	var ends []int64
+	sqlite.Into(r.Questions, &ends, "SELECT expected_ns FROM predictions WHERE run = ? AND scope = ?", r.ID,
+		sqlite.ScopeRest)
+	if len(ends) > 0 {
+		o.Ends = &ends[0]
 	}
 	sqlite.Into(r.Questions, &o.Memory, `SELECT kind, held_gbh, used_gbh, wasted_gbh, saved_gbh
 		FROM v_memory WHERE run = ? AND held_gbh > 0 ORDER BY held_gbh DESC LIMIT 200`, o.Name)

@@ -289,7 +289,8 @@ func (s *Run) sumUp(r *sqlite.Questions, id int64, name string) {
 		GROUP BY source ORDER BY 2 DESC, 1`, id)
 	sqlite.Into(r, &s.Predictions, `SELECT made_s, scope, name, basis, tasks, repetitions, predicted_s, low_s, high_s,
 			actual_s, error_pct, within
-		FROM v_predictions WHERE run = ?1 AND made_s = (SELECT max(made_s) FROM v_predictions WHERE run = ?1)
+		FROM v_predictions WHERE run = ?1 AND scope <> 'rest'
+			AND made_s = (SELECT max(made_s) FROM v_predictions WHERE run = ?1)
 		ORDER BY CASE scope WHEN 'run' THEN 0 WHEN 'workflow' THEN 1 ELSE 2 END, tasks DESC, name`, name)
 	sqlite.Into(r, &s.Nodes, `SELECT node, cores, speed, attempts, held_pct, used_pct FROM v_utilisation
 		WHERE run = ?`, name)

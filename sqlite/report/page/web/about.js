@@ -17,7 +17,7 @@ export function about(run) {
     const command = (run.command || []).map((w, i) => quote(i === 0 ? w.split('/').pop() : w)).join(' '), h = run.host || {};
     const copy = navigator.clipboard ? el('button', {type: 'button', class: 'screen', on: {click: () => navigator.clipboard.writeText(command)}}, 'copy') : null;
     const cluster = run.settings?.cluster;
-    const parts = [el('p', {}, run.command?.[1] === 'serve' ? 'The command of this server:' : 'The command that repeats this run:'), el('div', {class: 'command'}, el('pre', {tabindex: 0}, command), copy),
+    const parts = [command && el('p', {}, run.settings?.serve ? 'The command of this server:' : 'The command that repeats this run:'), command && el('div', {class: 'command'}, el('pre', {tabindex: 0}, command), copy),
       facts([['policy', run.policy], ['runtime', run.runtime], ['started', when(run.started)], ['seed', run.seed], ['time scale', run.time_scale], ['size scale', run.size_scale], ['resumed', run.resumes ? plural(run.resumes, 'time') : 'never'], ['gantry', run.version]])];
     if (run.host) {
       parts.push(el('h3', {}, 'Host'), facts([['name', h.name], ['system', [h.system, h.release, h.architecture].filter(Boolean).join(' ')], ['processor', [h.model, h.cores && plural(h.cores, 'core'), h.mhz && `${h.mhz} MHz`].filter(Boolean).join(', ')],

@@ -15,7 +15,7 @@ function prediction(run) {
 function now(run, done, all) {
   const busy = [];
   for (let i = run.n - 1; i >= 0; i--) if (!run.knows(i, 'end') && run.attempt.node[i] >= 0) busy.push(i);
-  const ends = run.predicted && run.predicted.makespan + run.arrival > run.end ? `, expected to end ${when(Date.parse(run.started) + 1000 * run.secs(run.predicted.makespan + run.arrival))}` : '';
+  const end = run.ends ?? (run.predicted ? run.predicted.makespan + run.arrival : 0), ends = end > run.end ? `, expected to end ${when(Date.parse(run.started) + 1000 * run.secs(end))}` : '';
   return el('div', {class: 'now'}, el('progress', {max: Math.max(1, all), value: done, 'aria-label': `${done} of ${all} tasks`}), el('p', {}, `${done} of ${plural(all, 'task')} done${ends}`),
     busy.length > 0 && el('h3', {}, `${plural(busy.length, 'task')} under way`), busy.length > 0 && el('ul', {}, ...busy.reverse().slice(0, 12).map(i => el('li', {}, el('button', {type: 'button', class: 'link', on: {click: () => run.choose(i)}}, run.label(run.attempt.task[i])),
       ` on ${run.nodeName(i)}, for ${seconds(run.secs(run.end - run.attempt.queued[i]))}`))), busy.length > 12 && el('p', {class: 'note'}, `and ${busy.length - 12} more`));
@@ -45,7 +45,7 @@ export function answer(run, page) {
     if (run.reused.length) {
       const open = node.querySelector('details.reused')?.open, saved = run.reused.reduce((sum, r) => sum + r.ran, 0);
       out.push(el('details', {class: 'reused', open}, el('summary', {}, `${plural(run.reused.length, 'task')} took over the results of earlier attempts, which ran ${seconds(run.secs(saved))}`),
-        box('Reused tasks', 320, table([['task'], ['results of'], ['at', 1], ['ran then', 1]], run.reused.slice(0, 2000).map(r => [short(run.label(r.task), 60), r.run ? `run ${r.run}` : 'this run, which was continued', seconds(run.secs(r.at)), seconds(run.secs(r.ran))])))));
+        box('Reused tasks', 320, table([['task'], ['results of'], ['at', 1], ['ran then', 1]], run.reused.slice(0, 2000).map(r => [el('button', {type: 'button', class: 'link', on: {click: () => run.choose(-1, r.task)}}, short(run.label(r.task), 60)), r.run ? `run ${r.run}` : 'this run, which was continued', seconds(run.secs(r.at)), seconds(run.secs(r.ran))])))));
     }
     if (run.state === 'running') {
       out.push(run.left ? el('p', {}, 'No gantry works on this run: it was killed. ', el('code', {}, `gantry resume ${run.name}`), ' continues it. Below is how far it got.') : now(run, counts[4] || 0, all),
@@ -55,7 +55,7 @@ export function answer(run, page) {
     if (total && (run.state !== 'running' || run.left)) {
       out.push(el('h3', {}, 'Why it took so long'), el('p', {class: 'advice'}, run.answer.advice));
       const last = run.answer.steps.at(-1), used = parts.filter(k => p[k] > 0);
-      if (run.workflows.length > 1 && last) out.push(el('p', {class: 'note'}, `The path leads to ${run.label(run.attempt.task[last.attempt])}, the task that ended last of ${run.workflows.length} workflows.`));
+      if (run.flows > 1 && last) out.push(el('p', {class: 'note'}, `The path leads to ${run.label(run.attempt.task[last.attempt])}, the task that ended last of ${run.flows} workflows.`));
       out.push(el('div', {class: 'bar', role: 'img', 'aria-label': 'Critical path: ' + used.map(k => `${k} ${seconds(run.secs(p[k]))}`).join(', ')},
         ...used.map(k => el('div', {title: `${k}: ${seconds(run.secs(p[k]))}`, style: {width: 100 * p[k] / total + '%', background: colour(parts.indexOf(k))}}))));
       out.push(legend(used.map(k => [`${k} ${seconds(run.secs(p[k]))} (${percent(p[k] / total)})`, colour(parts.indexOf(k))])));

@@ -11,7 +11,7 @@ export function dag(run) {
 
   function members() {
     const out = [];
-    for (let t = 0; t < run.names.length; t++) if (only < 0 || run.task.workflow[t] === only) out.push(t);
+    for (let t = 0; t < run.names.length; t++) if (states[run.task.state[t]] !== 'continued' && (only < 0 || run.task.workflow[t] === only)) out.push(t);
     return out;
   }
 
@@ -75,7 +75,7 @@ export function dag(run) {
       g.append(svg('path', {d: `M${m.x} ${y1}C${m.x} ${bend} ${n.x} ${bend} ${n.x} ${y2}`, fill: 'none', stroke: e.critical ? hot : 'currentColor', 'stroke-width': e.critical ? 2.4 : Math.min(2.5, 0.8 + Math.log10(e.count) / 2), 'stroke-opacity': e.critical ? 1 : 0.28}));
     }
     const act = n => {
-      if (n.single) { const list = run.attemptsOf.get(n.task); if (list) run.choose(list.at(-1)); return; }
+      if (n.single) { run.choose(run.attemptsOf.get(n.task)?.at(-1) ?? -1, n.task); return; }
       open.add(n.kind);
       draw();
     };
@@ -85,7 +85,7 @@ export function dag(run) {
       g.append(svg('g', {class: 'node', tabindex: 0, role: 'button', 'aria-label': about + (n.critical ? ', on the critical path' : ''), 'aria-expanded': n.single ? null : 'false',
         on: {click: () => act(n), keydown: e => { if (e.key === 'Enter' || e.key === ' ') { e.preventDefault(); act(n); } }}}, svg('title', {}, about),
         !n.single && svg('rect', {x: n.x - w / 2 + 4, y: n.y - 9, width: w, height: 24, rx: 6, fill: run.hue(n.kind), 'fill-opacity': 0.4}),
-        svg('rect', {x: n.x - w / 2, y: n.y - 12, width: w, height: 24, rx: 6, fill: n.single && n.bad ? outcomes[run.stateOf(n.task)] : run.hue(n.kind), 'fill-opacity': n.single && run.stateOf(n.task) === 'waiting' ? 0.55 : 1, stroke: n.critical ? hot : n.bad && !n.single ? outcomes.failed : 'none', 'stroke-width': n.critical ? 3 : 2}),
+        svg('rect', {x: n.x - w / 2, y: n.y - 12, width: w, height: 24, rx: 6, fill: n.single && outcomes[run.stateOf(n.task)] || run.hue(n.kind), 'fill-opacity': n.single && run.stateOf(n.task) === 'waiting' ? 0.55 : 1, stroke: n.critical ? hot : n.bad && !n.single ? outcomes.failed : 'none', 'stroke-width': n.critical ? 3 : 2}),
         text && svg('text', {x: n.x, y: n.y + 4, 'text-anchor': 'middle', 'font-size': 11, fill: '#fff'}, n.single ? short(n.name, Math.floor(w / 6.3)) : short(n.name, Math.floor(w / 6.3) - 2 - String(n.count).length) + ` ×${n.count}`)));
     }
     body.style.minWidth = Math.min(width, 6000) + 'px';
@@ -93,11 +93,11 @@ export function dag(run) {
     body.replaceChildren(g);
     note.textContent = (grouped ? `${plural(tasks.length, 'task')} of ${plural(seen.size, 'type')}: a node stands for the tasks of a type; click on one to open it. ` : `${plural(tasks.length, 'task')}. `) + 'The orange line is the measured critical path.' +
       ([...open].some(k => seen.get(k) > mostOpen) ? ` Of a type that is open the first ${mostOpen} tasks stand alone.` : '');
-    const flows = run.workflows.length > 1 ? [choice('of', [[-1, 'all workflows'], ...run.workflows.slice(0, 500).map((x, i) => [i, short(x.name, 60)])], v => { only = +v; open.clear(); draw(); })] : [];
+    const flows = run.flows > 1 ? [choice('of', [[-1, 'all workflows'], ...run.workflows.map((x, i) => [i, short(x.name, 60)]).filter(([i]) => run.workflows[i].state !== 'continued').slice(0, 500)], v => { only = +v; open.clear(); draw(); })] : [];
     const close = el('button', {type: 'button', on: {click: () => { open.clear(); draw(); }}}, 'close all types');
     tools.replaceChildren(...flows, ...(open.size ? [close] : []));
     if (flows.length) tools.querySelector('select').value = only;
-    key.replaceChildren(legend([...['failed', 'skipped'].filter(s => tasks.some(t => run.stateOf(t) === s)).map(s => [s, outcomes[s]]), ...[...seen.keys()].slice(0, 30).map(k => [run.kinds[k], run.hue(k)])]));
+    key.replaceChildren(legend([...[...new Set(tasks.map(run.stateOf))].filter(s => outcomes[s]).map(s => [s, outcomes[s]]), ...[...seen.keys()].slice(0, 30).map(k => [run.kinds[k], run.hue(k)])]));
   }
   let drawn = '';
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);

@@ -1,5 +1,5 @@
 // The data of the page: JSON, compressed, in which columns of numbers are differences. payload.go documents it.
-import {colour} from './text.js';
+import {colour, outcomes} from './text.js';
 
 export const states = ['waiting', 'starting', 'running', 'suspended', 'done', 'failed', 'skipped', 'continued'];
 export const known = {start: 1, end: 2, cpu: 4, memory: 8, disk: 16, throttled: 32, plan: 64, estimate: 128};
@@ -58,7 +58,7 @@ function count(r) {
   for (const [list, names] of Object.entries(times)) for (const o of r[list] || []) units(o, names);
   for (const s of r.answer.steps) units(s, ['from', 'to']);
   for (const p of r.others?.policies || []) units(p, ['makespan', 'lateness']);
-  units(r, ['end', 'makespan']);
+  units(r, ['end', 'ends', 'makespan']);
   units(r.predicted || {});
   units(r.answer, ['bound']);
   units(r.answer.parts);
@@ -66,6 +66,9 @@ function count(r) {
 
 function prepare(r, hue) {
   r.ran ||= []; r.results ||= []; r.kinds ||= []; r.reused ||= []; r.nodes ||= []; r.workflows ||= [];
+  r.flows = r.workflows.filter(w => w.state !== 'continued').length; // without those in whose place others are
+  r.id = r.submission || r.name; // in commands
+  r.title = r.submission ? `Submission ${r.submission}: ${r.workflows.map(w => w.name).join(', ')}` : r.name;
   count(r);
   r.names = r.names.split('\n');
   r.names.pop();
@@ -89,12 +92,12 @@ function prepare(r, hue) {
   const hues = r.kinds.map((_, k) => hue(k));
   r.hue = k => hues[k];
   r.flow = i => colour(r.task.workflow[a.task[i]]);
-  r.byFlow = r.kinds.length < 2 && r.workflows.length > 1 && r.workflows.length <= 20; // types tell nothing
-  r.tint = i => r.byFlow ? r.flow(i) : hues[r.task.kind[a.task[i]]];
+  r.byFlow = r.kinds.length < 2 && r.flows > 1 && r.workflows.length <= 20; // types tell nothing
+  r.tint = i => r.fails(i) ? outcomes[r.outcome(i)] || outcomes.failed : r.byFlow ? r.flow(i) : hues[r.task.kind[a.task[i]]];
   r.kind = i => r.task.kind[a.task[i]];
   r.kindName = i => r.kinds[r.kind(i)];
   r.nodeName = i => a.node[i] < 0 ? '–' : r.nodes[a.node[i]].name;
-  r.label = t => (r.workflows.length > 1 ? r.workflows[r.task.workflow[t]].name + '/' : '') + r.labels[t];
+  r.label = t => (r.flows > 1 ? r.workflows[r.task.workflow[t]].name + '/' : '') + r.labels[t];
   r.taskOf = t => r.workflows[r.task.workflow[t]].name + '/' + r.names[t];
   r.fullName = i => r.taskOf(a.task[i]);
   r.secs = u => u * r.unit / 1e9; // rounded once, as gantry explain does
@@ -102,8 +105,10 @@ function prepare(r, hue) {
   r.outcome = i => r.outcomes[a.outcome[i]] || 'under way';
   r.fails = i => !['ok', 'under way', 'preempted'].includes(r.outcome(i));
   r.estimate = i => a.error[i] + r.stop[i] - a.queued[i] - a.staging[i];
-  r.reusedTask = new Set(r.reused.map(x => x.task));
-  r.stateOf = t => r.reusedTask.has(t) ? 'reused' : states[r.task.state[t]];
+  r.reused = r.reused.filter(x => states[r.task.state[x.task]] !== 'continued');
+  later(r, 'reusedOf', () => new Map(r.reused.map(x => [x.task, x])));
+  // The state of a task, or how it ended: an outcome if it failed.
+  r.stateOf = t => r.reusedOf.has(t) ? 'reused' : states[r.task.state[t]] === 'failed' && r.attemptsOf.has(t) ? r.outcome(r.attemptsOf.get(t).at(-1)) : states[r.task.state[t]];
   r.critical = new Set(r.answer.steps.map(s => s.attempt));
   const first = r.workflows.length ? r.workflows.reduce((m, w) => Math.min(m, w.arrived), Infinity) : 0;
   r.arrival = first;

@@ -48,7 +48,7 @@ export function deadlines(run, page) {
     return held.map(h => Float64Array.from({length: spans}, (_, k) => Math.max(...['cores', 'memory', 'disk'].map(d => total[d] ? h[d][k] / total[d] : 0))));
   }
 
-  return {node, empty: () => run.workflows.length < 2 && !run.workflows.some(w => w.due !== null), refresh() {
+  return {node, empty: () => run.flows < 2 && !run.workflows.some(w => w.due !== null), refresh() {
     judged = run.workflows.filter(w => w.due !== null && w.ended !== null);
     const due = run.workflows.filter(w => w.due !== null), tardy = judged.filter(w => w.ended > w.due), s = v => v === null || v === undefined ? '–' : seconds(run.secs(v));
     counted.textContent = due.length ? `${tardy.length} of ${plural(due.length, 'workflow')} with a deadline ended late` + (tardy.length ? `, on average by ${s(tardy.reduce((m, w) => m + w.ended - w.due, 0) / tardy.length)}.` : '.') : '';
@@ -60,10 +60,10 @@ export function deadlines(run, page) {
       shares = shareOf();
       dominant.draw();
       key.replaceChildren(legend(tenants.map((t, k) => [t, colour(k)])));
-      of.replaceChildren(table([['tenant'], ['workflows', 1], ['tasks', 1], ['mean dominant share', 1], ['late', 1]], tenants.map((t, k) => {
+      of.replaceChildren(box('Tenants', 320, table([['tenant'], ['workflows', 1], ['tasks', 1], ['mean dominant share', 1], ['late', 1]], tenants.map((t, k) => {
         const own = run.workflows.filter(w => (w.tenant || '(none)') === t);
         return [t, String(own.length), String(own.reduce((m, w) => m + w.tasks, 0)), percent(shares[k].reduce((m, v) => m + v, 0) / spans), `${own.filter(w => w.due !== null && w.ended !== null && w.ended > w.due).length} of ${own.filter(w => w.due !== null).length}`];
-      })));
+      }))));
     } else of.replaceChildren();
     const rows = run.workflows.slice(0, 2000).map(w => [short(w.name, 80), w.tenant || '', w.class, w.state, String(w.tasks), s(w.arrived), s(w.ended), s(w.due), w.due !== null && w.ended !== null ? s(w.ended - w.due) : '–']);
     list.replaceChildren(box('Workflows', 360, table([['workflow'], ['tenant'], ['class'], ['state'], ['tasks', 1], ['arrived', 1], ['ended', 1], ['due', 1], ['lateness', 1]], rows)),

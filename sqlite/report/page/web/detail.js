@@ -89,20 +89,21 @@ function history(run, t, need) {
   return out.map((x, k) => [...x, k]).sort((x, y) => x[0] - y[0] || x[1] - y[1] || x[3] - y[3]);
 }
 
-// detail shows the task of an attempt.
-export function detail(run, i) {
-  const a = run.attempt, t = a.task[i], s = u => seconds(run.secs(u)), fact = (k, v) => v ? [el('dt', {}, k), el('dd', {}, v)] : [];
+// detail shows a task and one of its attempts, if it has any.
+export function detail(run, t, i) {
+  const a = run.attempt, tried = i >= 0, reused = run.reusedOf.get(t), s = u => seconds(run.secs(u)), fact = (k, v) => v ? [el('dt', {}, k), el('dd', {}, v)] : [];
   const need = {cores: run.task.cores[t], memory: run.task.memory[t] * 1000, disk: run.task.disk[t] * 1000};
   const needs = [cores(need.cores), need.memory && bytes(need.memory) + ' of memory', need.disk && perSecond(need.disk) + ' of disk', run.task.limit[t] && `at most ${s(run.task.limit[t])}`, ...(run.ran[t]?.needs || [])].filter(Boolean).join(', ');
-  const imputed = run.imputations[run.task.imputed[t]], critical = run.critical.has(i);
+  const imputed = run.imputations[run.task.imputed[t]], critical = tried && run.critical.has(i);
   const program = run.ran[t] || {}, files = list => (list || []).join('\n');
   return [el('h4', {}, run.label(t)), program.command ? el('pre', {tabindex: 0, 'aria-label': 'Its command'}, program.command) : '', el('dl', {},
-    ...fact('name', run.fullName(i)), ...fact('image', program.image), ...fact('reads', files(program.inputs)), ...fact('writes', files(program.outputs)), ...fact('type', run.kindName(i)), ...fact('state', states[run.task.state[t]] + (critical ? '; on the critical path' : '')),
-    ...fact('attempt', `${a.try[i]} of ${run.attemptsOf.get(t).length}: ${run.outcome(i)}` + (a.node[i] < 0 ? '' : ` on ${run.nodeName(i)}`)),
+    ...fact('name', run.taskOf(t)), ...fact('image', program.image), ...fact('reads', files(program.inputs)), ...fact('writes', files(program.outputs)), ...fact('type', run.kinds[run.task.kind[t]]), ...fact('state', states[run.task.state[t]] + (critical ? '; on the critical path' : '')),
+    ...fact('results of', reused && (reused.run ? `run ${reused.run}` : 'this run, which was continued')),
+    ...fact('attempt', tried && `${a.try[i]} of ${run.attemptsOf.get(t).length}: ${run.outcome(i)}` + (a.node[i] < 0 ? '' : ` on ${run.nodeName(i)}`)),
     ...fact('needs', needs + (imputed ? ` (not in the trace, imputed: ${imputed.replaceAll(',', ', ')})` : '')),
-    ...fact('asked', asked(run, i)), ...fact('applied', applied(run, i)), ...fact('used', used(run, i)),
+    ...(tried ? [...fact('asked', asked(run, i)), ...fact('applied', applied(run, i)), ...fact('used', used(run, i)),
     ...fact('waited', s(a.wait[i]) + ' from when it was ready'), ...fact('ended', !run.knows(i, 'end') ? 'not yet' : `at ${s(run.stop[i])}` +
-      (!run.knows(i, 'plan') ? '' : a.over[i] ? `, ${s(Math.abs(a.over[i]))} ${a.over[i] > 0 ? 'later' : 'earlier'} than planned` : ', as planned'))),
+      (!run.knows(i, 'plan') ? '' : a.over[i] ? `, ${s(Math.abs(a.over[i]))} ${a.over[i] > 0 ? 'later' : 'earlier'} than planned` : ', as planned'))] : [])),
     el('ol', {class: 'history', 'aria-label': 'History'}, ...history(run, t, need).map(([at, , text]) => el('li', {}, el('time', {}, `${run.secs(at).toFixed(3)} s`), el('span', {}, text)))),
-    el('p', {class: 'note'}, el('code', {}, `gantry explain ${run.name} ${quote(run.fullName(i))}`))];
+    el('p', {class: 'note'}, el('code', {}, `gantry explain ${run.id} ${quote(run.taskOf(t))}`))];
 }

@@ -1,5 +1,5 @@
 // Estimates against measurements, by source, and how the error went over time.
-import {el, seconds, colour, legend, ink, percent, table, short} from './text.js';
+import {el, seconds, colour, legend, ink, percent, table, box, short} from './text.js';
 import {chart, line} from './chart.js';
 
 const median = list => { list.sort((x, y) => x - y); return list[Math.floor(list.length / 2)]; };
@@ -51,10 +51,10 @@ export function estimates(run) {
     sources = [...new Set(points.map(p => p.source))].sort();
     none.hidden = points.length > 0;
     figures.hidden = !points.length;
-    numbers.replaceChildren(...(points.length ? [table([['source'], ['attempts', 1], ['median error', 1], ['90 % are within', 1], ['mean of estimate / measured', 1]], sources.map(s => {
+    numbers.replaceChildren(...(points.length ? [box('Estimates by source', 320, table([['source'], ['attempts', 1], ['median error', 1], ['90 % are within', 1], ['mean of estimate / measured', 1]], sources.map(s => {
       const own = points.filter(p => p.source === s), errors = own.map(p => Math.abs(p.estimate - p.took) / p.took).sort((x, y) => x - y);
       return [name(s), String(own.length), percent(errors[Math.floor(own.length / 2)]), percent(errors[Math.floor(own.length * 0.9)]), (own.reduce((m, p) => m + p.estimate / p.took, 0) / own.length).toFixed(2)];
-    }))] : []));
+    })))] : []));
     key.replaceChildren(...(points.length ? [legend(sources.map((s, k) => [short(name(s)), colour(k)]))] : []));
     scatter.draw();
     over.draw();

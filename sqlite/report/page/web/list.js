@@ -12,13 +12,13 @@ const clock = t => t && !t.startsWith('0001') ? when(t).replace(/ \S+$/, '') : '
 
 // parts are [id, title, columns, rows of the page]. A row begins with the text by which it is filtered.
 const parts = [
-  ['queue', 'Submissions', [['number', 1], ['name'], ['user'], ['tenant'], ['state'], ['progress'], ['tasks', 1], ['start'], ['end'], ['why']], p => [...(p.queue?.submissions || [])].sort((x, y) => x.over - y.over).map(s => {
+  ['queue', 'Submissions', [['number', 1], ['name'], ['user'], ['tenant'], ['state'], ['progress'], ['tasks', 1], ['start'], ['end'], ['due'], ['why']], p => [...(p.queue?.submissions || [])].sort((x, y) => x.over - y.over).map(s => {
     const x = s.expected || {}, until = s.ended ? clock(s.ended) : x.end && clock(x.end) ? `~ ${clock(x.end)}` : '';
     return [`${s.id} ${s.name} ${s.user} ${s.tenant} ${s.state}`, s.veiled ? String(s.id) : link(`submission/${s.id}/`, String(s.id)), short(s.name, 60), s.user || String(s.uid), s.tenant || '', state(s.state), done(s.done || 0, s.tasks || 0),
-      String(s.tasks || ''), s.started ? clock(s.started) : x.start ? `~ ${clock(x.start)}` : '', until, short(s.message || s.reason || x.note || '', 120)];
+      String(s.tasks || ''), s.started ? clock(s.started) : x.start ? `~ ${clock(x.start)}` : '', until, clock(s.due), short(s.message || s.reason || x.note || '', 120)];
   }), p => (p.queue?.more ? `and ${p.queue.more} more that wait` : '') + (p.queue?.older ? ' Older ones that have ended are not listed: gantry show NUMBER shows one.' : '')],
   ['nodes', 'Nodes', [['node'], ['cores', 1], ['memory', 1], ['running', 1], ['']], p => (p.nodes || []).map(n => [n.name, n.name, String(n.cores), n.memory_bytes ? bytes(n.memory_bytes) : '', String(n.running), n.drained ? 'drained' : ''])],
-  ['tenants', 'Tenants', [['tenant'], ['present', 1], ['waiting', 1], ['running', 1], ['cores', 1], ['memory', 1], ['share', 1], ['mean wait', 1]], p => (p.tenants?.tenants || []).map(t => [t.name, t.others ? 'others' : t.name, String(t.present), String(t.waiting),
+  ['tenants', 'Tenants', [['tenant'], ['present', 1], ['waiting', 1], ['running', 1], ['cores', 1], ['memory', 1], ['share', 1], ['mean wait', 1]], p => (p.tenants?.tenants || []).map(t => [t.name, t.others ? 'others' : t.name || '–', String(t.present), String(t.waiting),
     String(t.running), String(t.cores), bytes(t.memory_bytes), percent(t.share), seconds(t.mean_wait_ns / 1e9)])],
   ['runs', 'Runs', [['run'], ['state'], ['progress'], ['tasks', 1], ['failed', 1], ['makespan', 1], ['on'], ['policy'], ['started'], ['workflows']], p => p.runs.map(r => [`${r.run} ${r.state} ${r.policy} ${(r.workflow_names || []).join(' ')}`, link(`run/${encodeURIComponent(r.run)}/`, r.run),
     state(r.state), done(r.done, r.tasks), String(r.tasks), String(r.failed + r.skipped || ''), r.makespan_s === null ? '' : seconds(r.makespan_s), r.runtime, short(r.policy, 40), clock(r.started), short((r.workflow_names || []).join(', '), 80)]), p => p.more ? `and ${p.more} older ones: gantry ls lists them` : ''],

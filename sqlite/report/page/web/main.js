@@ -27,7 +27,7 @@ let page = null, parts = [];
 
 function heads() {
   const several = page.runs.length > 1, r = page.runs[0];
-  document.getElementById('title').textContent = several ? `${page.runs.length} runs` : r.name;
+  document.getElementById('title').textContent = several ? `${page.runs.length} runs` : r.title;
   document.getElementById('subtitle').textContent = (several ? '' : `${r.policy} on ${r.runtime}, started ${when(r.started)}. `) + `Written ${when(page.written)}.`;
 }
 

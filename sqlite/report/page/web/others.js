@@ -4,7 +4,7 @@ import {outcomeOf} from './answer.js';
 
 const thin = 16;
 
-// small draws a timeline: bars are [lane, from, to, colour], in units.
+// small draws a timeline: bars are [lane, from, to, colour, least width in pixels], in units.
 function small(lanes, bars, end, scale, label) {
   const canvas = el('canvas', {role: 'img', 'aria-label': label}), each = Math.max(1, Math.min(thin, 96 / Math.max(1, lanes())));
   const draw = () => {
@@ -16,7 +16,7 @@ function small(lanes, bars, end, scale, label) {
       x.beginPath(); x.moveTo(p, 0); x.lineTo(p, tall); x.stroke();
       x.fillText(write(t), Math.max(14, p), tall + 15);
     }
-    for (const [lane, from, to, fill] of bars()) { x.fillStyle = fill; x.fillRect(px(from), lane * each, Math.max(0.6, px(to) - px(from)), Math.max(1, each - (each > 3 ? 1.5 : 0))); }
+    for (const [lane, from, to, fill, least = 0.6] of bars()) { x.fillStyle = fill; x.fillRect(px(from), lane * each, Math.max(least, px(to) - px(from)), Math.max(1, each - (each > 3 ? 1.5 : 0))); }
   };
   redraws(draw);
   return {canvas, draw};
@@ -33,9 +33,9 @@ function* barsOf(run) {
     const node = run.attempt.node[i];
     if (node < 0) continue;
     const lane = first[node] + run.attempt.lane[i];
-    if (run.stop[i] < last[lane] + pixel / 2) continue;
+    if (run.stop[i] < last[lane] + pixel / 2 && !run.fails(i)) continue;
     last[lane] = run.stop[i];
-    yield [lane, run.attempt.queued[i] - run.arrival, run.stop[i] - run.arrival, run.tint(i)];
+    yield [lane, run.attempt.queued[i] - run.arrival, run.stop[i] - run.arrival, run.tint(i), run.fails(i) ? 3 : 0.6];
   }
 }
 

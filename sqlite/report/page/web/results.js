@@ -4,11 +4,11 @@ import {states} from './data.js';
 
 const most = 5; // failures that stand open
 
-// blocked are the tasks below one that did not run.
+// blocked are the tasks below one that do not run.
 function blocked(run, t) {
-  const seen = new Set([t]), out = [];
+  const seen = new Set([t]), out = [], never = states[run.task.state[t]] === 'failed';
   for (const p of seen) for (const c of run.childrenOf.get(p) || []) {
-    if (!seen.has(c) && states[run.task.state[c]] === 'skipped') out.push(c);
+    if (!seen.has(c) && (states[run.task.state[c]] === 'skipped' || never && states[run.task.state[c]] === 'waiting')) out.push(c);
     seen.add(c);
   }
   return out.sort((x, y) => x - y);
@@ -17,7 +17,7 @@ function blocked(run, t) {
 // again is how the run is continued; nothing for one that cannot be.
 function again(run) {
   if (run.state === 'running' || !run.ran.some(x => x.command)) return null;
-  if (run.command?.[1] === 'serve') return el('p', {}, 'Correct it and submit it again. A server of ', el('code', {}, 'gantry serve --reuse'), ' does not compute its succeeded tasks again.');
+  if (run.settings?.serve) return el('p', {}, 'Correct it and submit it again. A server of ', el('code', {}, 'gantry serve --reuse'), ' does not compute its succeeded tasks again.');
   const from = new Set(run.workflows.map(w => w.source)), file = [...from][0], one = from.size === 1 && file !== '-' && run.command?.[1] !== 'map' && !run.command?.includes('--');
   return el('p', {}, one ? 'Correct the command and continue; what ended well stays: ' : 'Continue with fresh tries; input files are read again, and what ended well stays: ',
     el('code', {}, `gantry resume ${one ? `--with ${quote(file)} ` : ''}${run.name}`));
@@ -32,7 +32,7 @@ export function failures(run) {
     f.message && el('p', {}, f.message), program.command && el('pre', {tabindex: 0, 'aria-label': 'Its command'}, program.command),
     f.output.length > 0 && el('figure', {}, el('figcaption', {}, 'The last lines of its output'), el('pre', {tabindex: 0, 'aria-label': 'The last lines of its output'}, f.output.join('\n'))),
     below.length > 0 && el('p', {}, `It blocked ${plural(below.length, 'task')}: ${below.slice(0, 8).map(c => short(run.label(c), 60)).join(', ')}${below.length > 8 ? ` and ${below.length - 8} more` : ''}.`),
-    el('p', {class: 'note'}, el('code', {}, `gantry logs --attempt ${tries} ${run.name} ${quote(f.task)}`)));
+    el('p', {class: 'note'}, el('code', {}, `gantry logs --attempt ${tries} ${run.id} ${quote(f.task)}`)));
   };
   return {node, empty: () => !run.failures.length, refresh() {
     const last = f => states[run.task.state[run.attempt.task[f.attempt]]] === 'failed' && run.attemptsOf.get(run.attempt.task[f.attempt]).at(-1) === f.attempt;
@@ -48,7 +48,7 @@ export function results(run) {
   const node = el('div');
   const link = (r, ...inner) => r.link ? el('a', {href: r.link}, ...inner) : el('span', {}, ...inner);
   return {node, empty: () => !run.results.length, refresh() {
-    const flow = run.workflows.length === 1, name = r => flow ? r.name.slice(r.name.indexOf('/') + 1) : r.name;
+    const flow = run.flows === 1, name = r => flow ? r.name.slice(r.name.indexOf('/') + 1) : r.name;
     node.replaceChildren(el('div', {class: 'thumbs'}, ...run.results.filter(r => r.thumb).map(r => el('figure', {}, link(r, el('img', {src: r.thumb, alt: name(r)})), el('figcaption', {}, name(r))))),
       box('Results', 360, table([['file'], ['size', 1]], run.results.map(r => [link(r, name(r)), bytes(r.bytes)]))), run.more > 0 ? el('p', {class: 'note'}, `and ${run.more} more`) : '');
   }};

@@ -61,7 +61,7 @@ const palette = ['#3b78b5', '#a8a132', '#4f9d69', '#8a6db5', '#2f9fae', '#937056
 export const colour = i => i < palette.length ? palette[i] : `hsl(${50 + Math.round(i * 137.5) % 260} 42% ${[42, 55, 65][i % 3]}%)`;
 
 // Colours of the ends of attempts.
-export const outcomes = {ok: '#4f9d69', reused: '#2f9fae', 'under way': '#3b78b5', preempted: '#8a6db5', 'exit-code': '#c62828', 'out-of-memory': '#7b1fa2', 'timed-out': '#b26a00', killed: '#6d4c41',
+export const outcomes = {ok: '#4f9d69', reused: '#33691e', 'under way': '#3b78b5', preempted: '#8a6db5', 'exit-code': '#c62828', 'out-of-memory': '#7b1fa2', 'timed-out': '#b26a00', killed: '#6d4c41',
   lost: '#37474f', 'host-error': '#ad1457', 'output-missing': '#e0457b', 'out-of-disk': '#00838f', failed: '#c62828', skipped: '#8d99a5'};
 
 // when writes an instant in the zone of the reader.

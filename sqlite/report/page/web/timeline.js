@@ -215,13 +215,14 @@ export function timeline(run, page) {
     `ordered at ${seconds(run.secs(run.attempt.queued[i]))}, waited ${seconds(run.secs(run.attempt.wait[i]))}, ran ${seconds(run.secs(run.attempt.run[i]))}`;
 
   function fill() {
-    info.hidden = chosen < 0;
-    if (chosen >= 0) info.replaceChildren(button('×', 'Close the details', () => choose(-1), {class: 'close'}), ...detail(run, chosen));
+    info.hidden = !chosenTask;
+    if (chosenTask) info.replaceChildren(button('×', 'Close the details', () => choose(-1), {class: 'close'}), ...detail(run, chosenTask[0], chosen));
   }
 
-  function choose(i, scroll) {
+  // choose shows an attempt, or a task that has none.
+  function choose(i, scroll, t) {
     chosen = i;
-    chosenTask = i < 0 ? null : [run.attempt.task[i], run.attemptsOf.get(run.attempt.task[i]).indexOf(i)];
+    chosenTask = i < 0 ? t === undefined ? null : [t, -1] : [run.attempt.task[i], run.attemptsOf.get(run.attempt.task[i]).indexOf(i)];
     fill();
     if (i >= 0 && scroll && (run.stop[i] < from || run.attempt.queued[i] > to)) {
       const half = (to - from) / 2, middle = (run.attempt.queued[i] + run.stop[i]) / 2;
@@ -271,7 +272,7 @@ export function timeline(run, page) {
     seek();
     draw();
   }}});
-  run.choose = i => { choose(i, true); canvas.scrollIntoView({block: 'nearest'}); };
+  run.choose = (i, t) => { choose(i, true, t); canvas.scrollIntoView({block: 'nearest'}); };
   redraws(draw);
   const node = el('div', {class: 'timeline'},
     el('div', {class: 'tools'}, choice('colour', [...(run.byFlow ? [['workflow', 'by workflow'], ['type', 'by type']] : [['type', 'by type'], ['workflow', 'by workflow']]), ['outcome', 'by outcome'], ['phase', 'by phase']], v => { by = v; draw(); }), search, count,
