@@ -50,7 +50,7 @@ func TestGPUsInSimulations(t *testing.T) {
 			"more than 0 (key gpus of a cluster file gives nodes some)", "none.yaml", []string{at("m.makeflow")}},
 		{exitInput, "needs GPUs: 3, and no node that has its cores has more than 2; ask for less", "two.yaml",
 			[]string{at("p.dax"), "--gpus=3"}},
-		{exitInput, "--gpus has no effect here: no task holds one", "two.yaml", []string{at("p.dax"), "--gpus=z=1"}},
+		{exitInput, "--gpus has no effect here: no task holds a GPU", "two.yaml", []string{at("p.dax"), "--gpus=z=1"}},
 		{exitUsage, `--gpus "many": write N or PATTERN=N`, "two.yaml", []string{at("p.dax"), "--gpus=many"}},
 	} {
 		expect(t, c.code, []string{c.says}, append([]string{"simulate", runs, "--cluster=" + at(c.cluster)},

@@ -55,8 +55,8 @@ var idles = []idle{
 		"no task runs a program, all are emulated"},
 	{"", []string{"resource", "need"}, func(g given) bool { return !g.Tokens },
 		"no task needs one: --need PATTERN=NAME says which do, by names and types of tasks"},
-	{"", []string{"gpus"}, func(g given) bool { return !g.GPUs },
-		"no task holds one: --gpus N, or PATTERN=N with a pattern for names or types of tasks"},
+	{"", []string{"gpus", "cdi-dir"}, func(g given) bool { return !g.GPUs },
+		"no task holds a GPU: --gpus N, or PATTERN=N with a pattern for names or types of tasks"},
 	{"", []string{"network"}, func(g given) bool {
 		return !g.Networked && strings.Contains(strings.Join(g.set.Networks, " "), "outbound")
 	}, "it gives no command a network: its patterns are for names and types of tasks with commands"},
