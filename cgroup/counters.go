@@ -76,14 +76,6 @@ func (t *Tree) Read(group string, want Set) Counters {
 	return g.counters(want)
 }
 
-// Limits reads back the limits of a group. A limit that the kernel calls unlimited, on v1 or v2, is zero; so is a limit
-// that cannot be read. Block I/O limits are those on dev.
-func (t *Tree) Limits(group string, dev Device) Limits {
-	g := t.files(group)
-	defer g.close()
-	return g.limits(dev)
-}
-
 // files reads the files of one group. Each of its directories, one per v1 hierarchy, is looked up once: for a group
 // that is some levels deep that takes longer than reading a file.
 type files struct {
@@ -245,6 +237,8 @@ func (g *files) counters(want Set) Counters {
 	return c
 }
 
+// limits reads back the limits of the group. One that the kernel calls unlimited, on v1 or v2, is zero; so is one that
+// cannot be read. Block I/O limits are those on dev.
 func (g *files) limits(dev Device) Limits {
 	var buf [4096]byte
 	get := func(controller, file string) int64 {

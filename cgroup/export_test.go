@@ -15,3 +15,10 @@ func (w *Watcher) Last(key int64) (c Counters) {
 	w.of(key, func(e *watch) { c = e.got })
 	return c
 }
+
+// Limits reads back the limits of a group, as the watcher does.
+func (t *Tree) Limits(group string, dev Device) Limits {
+	g := t.files(group)
+	defer g.close()
+	return g.limits(dev)
+}

@@ -48,17 +48,17 @@ func TestRefused(t *testing.T) {
 		{"a node that does not see the shared directory", func(t *testing.T, w *work) {
 			shared = filepath.Join(w.dir, "shared")
 			w.must(os.Mkdir(shared, 0o755))
-			s.Hide(t, s.Nodes[1], shared)
+			s.hide(t, s.Nodes[1], shared)
 			mine = s.Allocate(t, "--nodes=2", "--nodelist="+s.Nodes[0]+","+s.Nodes[1])
-		}, func(t *testing.T) { s.Show(t, s.Nodes[1]) }, func() []string {
+		}, func(t *testing.T) { s.show(t, s.Nodes[1]) }, func() []string {
 			return []string{"--slurm-job", mine, "--shared", shared}
 		}, []string{s.Nodes[1] + " does not see ", "--shared"}},
 		{"a node that does not see the directory of runs", func(t *testing.T, w *work) {
 			shared = filepath.Join(w.dir, "top")
 			w.must(os.MkdirAll(filepath.Join(shared, "runs"), 0o755))
-			s.Hide(t, s.Nodes[1], shared)
+			s.hide(t, s.Nodes[1], shared)
 			mine = s.Allocate(t, "--nodes=2", "--nodelist="+s.Nodes[0]+","+s.Nodes[1])
-		}, func(t *testing.T) { s.Show(t, s.Nodes[1]) }, func() []string {
+		}, func(t *testing.T) { s.show(t, s.Nodes[1]) }, func() []string {
 			return []string{"--slurm-job", mine, "--dir", filepath.Join(shared, "runs")}
 		}, []string{"node " + s.Nodes[1] + " does not see ", "--shared"}},
 		{"no commands of Slurm", func(t *testing.T, _ *work) { t.Setenv("PATH", t.TempDir()) }, nil,
@@ -101,4 +101,21 @@ func TestRefused(t *testing.T) {
 	if out, err := exec.Command("squeue", "-h").CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "" {
 		t.Errorf("left: %v %s", err, out)
 	}
+}
+
+// hide starts the slurmd of a node again so that its steps see an empty directory in place of dir.
+func (s *site) hide(t *testing.T, node, dir string) {
+	t.Helper()
+	s.KillNode(t, node)
+	script := `mount -t tmpfs -o mode=755 tmpfs "$1" && exec slurmd -f "$2" -N "$3"`
+	s.Command(t, "unshare", "--mount", "sh", "-c", script, "hide", dir, filepath.Join(s.Dir, "slurm.conf"), node)
+	s.Resume(t, node)
+}
+
+// show ends that.
+func (s *site) show(t *testing.T, node string) {
+	t.Helper()
+	s.KillNode(t, node)
+	s.StartNode(t, node)
+	s.Resume(t, node)
 }

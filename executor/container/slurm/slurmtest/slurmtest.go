@@ -147,23 +147,6 @@ func (c *Cluster) StartNode(t testing.TB, node string) {
 	c.Command(t, "slurmd", "-f", filepath.Join(c.Dir, "slurm.conf"), "-N", node)
 }
 
-// Hide starts the slurmd of a node again so that its steps see an empty directory in place of dir.
-func (c *Cluster) Hide(t testing.TB, node, dir string) {
-	t.Helper()
-	c.KillNode(t, node)
-	script := `mount -t tmpfs -o mode=755 tmpfs "$1" && exec slurmd -f "$2" -N "$3"`
-	c.Command(t, "unshare", "--mount", "sh", "-c", script, "hide", dir, filepath.Join(c.Dir, "slurm.conf"), node)
-	c.Resume(t, node)
-}
-
-// Show ends that.
-func (c *Cluster) Show(t testing.TB, node string) {
-	t.Helper()
-	c.KillNode(t, node)
-	c.StartNode(t, node)
-	c.Resume(t, node)
-}
-
 // StartMunge starts munged again, and any other daemon that has ended.
 func (c *Cluster) StartMunge(t testing.TB) {
 	t.Helper()
