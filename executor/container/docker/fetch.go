@@ -116,13 +116,11 @@ func (x *fetcher) FromRegistry(ctx context.Context, shown string, named referenc
 	if err != nil {
 		return nil, fmt.Errorf("%w: image %s: login for %s: %w", container.ErrUnusable, shown, domain, err)
 	}
-	asked, giveUp := context.WithCancelCause(ctx)
-	defer giveUp(nil)
-	watch := time.AfterFunc(x.Patience, func() { giveUp(errSilent) })
-	defer watch.Stop()
+	asked, heard, stop := fetch.Watched(ctx, x.Patience, errSilent)
+	defer stop()
 	answer, err := x.cli.ImagePull(patient(asked), named.String(), image.PullOptions{RegistryAuth: encoded})
 	if err == nil {
-		_, err = x.follow(shown, answer, func() { watch.Reset(x.Patience) })
+		_, err = x.follow(shown, answer, heard)
 	}
 	switch {
 	case ctx.Err() != nil:

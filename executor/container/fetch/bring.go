@@ -111,6 +111,16 @@ func (o *Options) same(ctx context.Context, k Keeper, w *Wanted) (*Image, error)
 	return i, nil
 }
 
+// Watched returns a context that ends with a cause once heard has not been called for a time.
+func Watched(ctx context.Context, patience time.Duration, cause error) (watched context.Context, heard, stop func()) {
+	watched, end := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(patience, func() { end(cause) })
+	return watched, func() { timer.Reset(patience) }, func() {
+		timer.Stop()
+		end(nil)
+	}
+}
+
 // Login is a user's identification to a registry; all empty without one.
 type Login struct {
 	User, Password string

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gantry/executor/container/fetch"
 	"gantry/trace/shown"
 )
 
@@ -88,13 +89,9 @@ func (x *Fetcher) once(ctx context.Context, address string) (string, error) {
 		x.client = &http.Client{Transport: t}
 	}
 	patience := cmp.Or(x.Patience, time.Minute)
-	ctx, giveUp := context.WithCancelCause(ctx)
-	defer giveUp(nil)
-	watch := time.AfterFunc(patience, func() {
-		giveUp(fmt.Errorf("%w for %s", errSilent, patience))
-	})
-	defer watch.Stop()
-	path, err := x.get(ctx, address, func() { watch.Reset(patience) })
+	ctx, heard, stop := fetch.Watched(ctx, patience, fmt.Errorf("%w for %s", errSilent, patience))
+	defer stop()
+	path, err := x.get(ctx, address, heard)
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errSilent) {
 		err = cause
 	}

@@ -210,14 +210,7 @@ var errStalled = errors.New("it stalls")
 
 // watched returns a context that ends when progress was not called for the time that a registry has.
 func (p *puller) watched(ctx context.Context) (watched context.Context, progress, stop func()) {
-	watched, cancel := context.WithCancelCause(ctx)
-	timer := time.AfterFunc(p.patience, func() {
-		cancel(fmt.Errorf("%w: nothing came for %v", errStalled, p.patience))
-	})
-	return watched, func() { timer.Reset(p.patience) }, func() {
-		timer.Stop()
-		cancel(nil)
-	}
+	return fetch.Watched(ctx, p.patience, fmt.Errorf("%w: nothing came for %v", errStalled, p.patience))
 }
 
 // remoteError is an error of the registry, or of the way there.
