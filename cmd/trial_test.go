@@ -21,6 +21,10 @@ var trialFiles = map[string]string{
 		"limit: {busy: 1000}\nfactors: {policy: cpp}\nreadings: {other: {factors: {policy: heft}}}\n",
 	"keep.yaml": "workload: w.yaml\ncluster: c.yaml\nkeep: [searches]\nfactors: {policy: cpp, runtime: \"null\"}\n",
 	"busy.yaml": "workload: w.yaml\ncluster: c.yaml\ntime_scale: 0.002\nlimit: {busy: 0}\nfactors: {policy: cpp}\n",
+	"one.dax":   `<adag version="2.1" name="one"><job id="a" name="a" runtime="3"/></adag>`,
+	"one.yaml":  "workflows: [{trace: one.dax}]\n",
+	"last.yaml": "name: last\nworkload: one.yaml\ncluster: c.yaml\nruntime: oci\nrepetitions: 3\n" +
+		"limit: {busy: 1000}\nfactors: {policy: cpp}\n",
 	"faulty.yaml": "workload: w.yaml\ncluster: c.yaml\nruntime: oci\ntime_scale: 0.01\nlimit: {busy: 1000}\n" +
 		"faults: {node_loss: {every: 100s, for: 10s}, task_failure: 0.3}\nfactors: {policy: cpp}\n",
 	"large.yaml": "nodes: [{name: n, cores: 10000, memory: 200MB}]\n",
@@ -86,6 +90,31 @@ func TestAnExperimentInContainers(t *testing.T) {
 	}
 	if work, _ := filepath.Glob(at("runs/*/work")); len(work) > 0 {
 		t.Errorf("files are left: %v", work)
+	}
+}
+
+// A signal ends the experiment, too, when the tasks that may end are the last ones of their run.
+func TestASignalAtTheEndOfARunEndsTheExperiment(t *testing.T) {
+	needsOCI(t)
+	dir := writeFiles(t, trialFiles)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	runs := "--dir=" + at("runs")
+	cmd := gantryProcess(t, "experiment", runs, "-o", at("l.sqlite"), at("last.yaml"))
+	must(t, cmd.Start())
+	eventually(t, func() (bool, any) {
+		_, out, _ := invoke(t, "ls", runs)
+		return strings.Contains(out, "running"), out
+	})
+	eventually(t, func() (bool, any) {
+		n := one[int](t, at("runs"), "SELECT count(*) FROM attempts WHERE started_ns IS NOT NULL")
+		return n == 1, n
+	})
+	_ = cmd.Process.Signal(os.Interrupt)
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitInterrupted {
+		t.Errorf("after a signal: %v", err)
+	}
+	if out := expect(t, exitOK, nil, "ls", runs); strings.Count(out, "last-") != 1 {
+		t.Errorf("after a signal there are the runs\n%s", out)
 	}
 }
 

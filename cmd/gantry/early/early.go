@@ -22,6 +22,7 @@ var (
 	waits   bool // for the loop: one signal is kept, the second ends the process
 	kept    = make(chan os.Signal, 8)
 	loop    bool   // takes signals now
+	came    bool   // a signal did
 	cancel  func() // called at the first signal instead of ending the process
 )
 
@@ -63,6 +64,7 @@ func take() {
 func happen(s os.Signal) {
 	mu.Lock()
 	defer mu.Unlock()
+	came = true
 	switch f := cancel; {
 	case f != nil:
 		cancel = nil
@@ -89,6 +91,13 @@ func Cancel(f func()) (release func()) {
 		defer mu.Unlock()
 		cancel = before
 	}
+}
+
+// Came reports whether a signal came.
+func Came() bool {
+	mu.Lock()
+	defer mu.Unlock()
+	return came
 }
 
 // Wait keeps a signal from here on until Loop is called: the log has the run. A second one ends the process.

@@ -188,10 +188,12 @@ func (b *Bench) run(ctx context.Context, name string, spec *experiment.Spec, rep
 	}
 	err = b.drive(context.WithoutCancel(ctx), name, set, spec)
 	restore()
-	switch code := exit.CodeOf(err); code {
-	case exit.OK, exit.TasksFailed:
-	case exit.Interrupted:
+	code := exit.CodeOf(err)
+	if code == exit.Interrupted || early.Came() { // as the last task ended, perhaps: such a run ends well
 		return false, fmt.Errorf("run %s: %w", name, context.Canceled)
+	}
+	switch code {
+	case exit.OK, exit.TasksFailed:
 	case exit.Input, exit.Usage:
 		out.State, out.Message = experiment.Failed, err.Error()
 		return true, nil
