@@ -348,9 +348,19 @@ func traceTraining(path, runtime string) (run trainingRun, err error) {
 }
 
 func traceSamples(run *trainingRun, file string) error {
-	w, err := (&load.Loader{}).Trace(file)
+	w, faults, err := trace.Open(file, trace.ReadOptions{Repair: true})
+	if err == nil {
+		w, err = (&load.Loader{}).Checked(file, w, faults)
+	}
 	if err != nil {
 		return err
+	}
+	for _, f := range faults {
+		if f.Rule == "unwell" {
+			run.LeftOut[unwell] += f.Count
+		} else if f.Repaired {
+			run.LeftOut[misread] += f.Count
+		}
 	}
 	for i := range w.Tasks {
 		t := &w.Tasks[i]

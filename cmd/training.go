@@ -31,6 +31,7 @@ const (
 	unsized  = "have no size of their inputs"
 	resized  = "read inputs of another size than was known beforehand"
 	// These are not left out.
+	misread  = "have a number that cannot be, such as a size below 0, which is not known then"
 	atLimit  = "reached their memory limit, so that their peak counts without a margin"
 	heldBack = "were held back by their CPU limit, and tell of nodes of that speed"
 	mixed    = "are of types that several programs share: give each a type of its own"

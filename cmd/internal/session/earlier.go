@@ -48,18 +48,49 @@ const alike = ` FROM runs r CROSS JOIN attempts a ON a.run = r.id JOIN tasks t O
 	r.size_scale = ? AND a.outcome = 'ok' AND %s ORDER BY r.id DESC, a.ended_ns DESC, a.attempt DESC`
 
 // measured returns the measurements of attempts that ended well, at most a given number of each kind of task, the
-// latest ones, oldest first.
+// latest ones, oldest first. An attempt that read inputs of another size than was known beforehand tells nothing of
+// that size, unless most of its kind and run did: sizes in a workflow may be made up.
 func (e *earlierRuns) measured(ctx context.Context, latest int) ([]predict.Sample, error) {
+	type group struct {
+		kind    string
+		resized bool
+	}
+	type measurement struct {
+		predict.Sample
+		Run     int64
+		Resized bool
+	}
 	var out []predict.Sample
-	have := map[string]int{}
-	err := sqlite.EachRow(ctx, e.db, func(s *predict.Sample) error {
-		if have[s.Kind]++; have[s.Kind] <= latest {
-			out = append(out, *s)
+	var of []measurement // of one run
+	have, in := map[string]int{}, map[group]int{}
+	take := func() {
+		for i := range of {
+			kind := of[i].Kind
+			if of[i].Resized && in[group{kind, true}] <= in[group{kind, false}] {
+				continue
+			}
+			if have[kind]++; have[kind] <= latest {
+				out = append(out, of[i].Sample)
+			}
 		}
+		of = of[:0]
+		clear(in)
+	}
+	err := sqlite.EachRow(ctx, e.db, func(m *measurement) error {
+		if len(of) > 0 && of[0].Run != m.Run {
+			take()
+		}
+		if g := (group{m.Kind, m.Resized}); in[g] < latest {
+			of = append(of, *m)
+		}
+		in[group{m.Kind, m.Resized}]++
 		return nil
 	}, `SELECT t.kind, coalesce(t.input_bytes, 0), a.hold_millicores, a.hold_memory_bytes, n.speed, 0,
-		coalesce(CAST(round(t.trace_runtime_ns / n.speed) AS INTEGER), 0), `+wholeRun+
+		iif(t.imputed_bits & 1, 0, coalesce(CAST(round(t.trace_runtime_ns / n.speed) AS INTEGER), 0)), `+wholeRun+`,
+		0, r.id,
+		coalesce(t.parents IS NULL AND a.input_bytes <> coalesce(t.input_bytes, 0), 0)`+
 		fmt.Sprintf(alike, "a.ran_ns > 0"), e.Before, e.Runtime, e.TimeScale, e.SizeScale)
+	take()
 	slices.Reverse(out)
 	return out, err
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"database/sql"
 	"path/filepath"
 	"reflect"
 	"testing"
@@ -13,7 +14,8 @@ import (
 )
 
 func TestHistoryIsOfEarlierRunsThatAreAlike(t *testing.T) {
-	db, err := sqlite.Open(filepath.Join(t.TempDir(), sqlite.FileName), sqlite.Durable)
+	path := filepath.Join(t.TempDir(), sqlite.FileName)
+	db, err := sqlite.Open(path, sqlite.Durable)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,12 +65,39 @@ func TestHistoryIsOfEarlierRunsThatAreAlike(t *testing.T) {
 			t.Errorf("the latest %d: %v, %v; want %v", latest, got, err, want)
 		}
 	}
+	// Of three tasks of kind z one reads a file that grew; all of kind w read other sizes than their trace made up.
+	run("grown", nil, []string{"z", "z", "z", "w"}, 1, 2, 3, 4)
+	run("own2", nil, []string{"z"}, 100)
+	raw, err := sql.Open("sqlite3", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	if _, err := raw.Exec(`UPDATE attempts SET input_bytes = (SELECT t.input_bytes + iif(t.kind = 'w' OR t.task % 3 = 1,
+		5000, 0) FROM tasks t WHERE t.run = attempts.run AND t.task = attempts.task)
+		WHERE run = (SELECT id FROM runs WHERE name = 'grown')`); err != nil {
+		t.Fatal(err)
+	}
+	e, err := earlierThan(t.Context(), db, "own2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := e.measured(t.Context(), 1000)
+	var seconds []float64
+	for _, s := range all {
+		if s.Kind == "z" || s.Kind == "w" {
+			seconds = append(seconds, s.Ran.Seconds())
+		}
+	}
+	if err != nil || !reflect.DeepEqual(seconds, []float64{1, 3, 4}) {
+		t.Errorf("with an input that grew: %v, %v", seconds, err)
+	}
 	// Task i is declared to run i+1 seconds at speed 1.
 	const s = time.Second
-	all := []declaredRun{{Ran: s, Declared: s}, {Ran: 2 * s, Declared: 4 * s}, {Ran: 3 * s, Declared: 3 * s},
+	declared := []declaredRun{{Ran: s, Declared: s}, {Ran: 2 * s, Declared: 4 * s}, {Ran: 3 * s, Declared: 3 * s},
 		{Ran: 4 * s, Declared: s}}
 	for _, latest := range []int{1000, 3, 1} {
-		want := all[max(0, len(all)-latest):]
+		want := declared[max(0, len(declared)-latest):]
 		if got, err := past(t, db).corrections(t.Context(), latest); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("the latest %d corrections: %v, %v; want %v", latest, got, err, want)
 		}
