@@ -92,7 +92,8 @@ func (l *Line) near(x float64, skip int) float64 {
 		wxx, wxy = wxx+k*d*d, wxy+k*d*l.Y[i]
 	}
 	det := w*wxx - wx*wx
-	if w == 0 || det <= 1e-9*w*wxx {
+	falls := w*wxy < wx*wy // by noise: programs need no less for more
+	if w == 0 || det <= 1e-9*w*wxx || falls && (x < first || x > last) {
 		return wy / w
 	}
 	return (wxx*wy - wx*wxy) / det

@@ -500,6 +500,11 @@ func TestFewRunsTellLittle(t *testing.T) {
 	if p := r.Predict(&there) / 2; p < 25 || p > 32 { // 20 s by its speed, 32 s by its run
 		t.Errorf("%g s on the other machine", p)
 	}
+	// The larger input took less time by chance: one that is far larger takes no less.
+	r = of(sample(1, 10.5, 1), sample(2, 9.5, 1))
+	if p := r.Predict(&predict.Features{Input: 30e9, Speed: 1}); p < 9.5 || p > 10.5 {
+		t.Errorf("runs of 10.5 s of 1 GB and 9.5 s of 2 GB: %g s of 30 GB", p)
+	}
 }
 
 // Inputs without a size among others that have one are left out, and types with one size alone are said to be so.
