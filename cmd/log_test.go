@@ -3,6 +3,7 @@ package cmd
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -352,6 +353,32 @@ func TestOutputForProgramsIsALineAndIsWrittenOrTold(t *testing.T) {
 		full.Close()
 		if code != exitHost {
 			t.Errorf("gantry %s > /dev/full: exit %d, want %d", strings.Join(args, " "), code, exitHost)
+		}
+	}
+}
+
+// A row that somebody damaged is named, whatever command reads it, and with few words.
+func TestADamagedRowIsNamed(t *testing.T) {
+	long := strings.Repeat("x", 100_000)
+	for _, c := range []struct{ damage, says, command string }{
+		{"UPDATE runs SET settings = '{'", "settings of run calm-hopper-4f2a", "ls"},
+		{"UPDATE tasks SET inputs = '[1' WHERE task = 2", "run 1, task 2", "export"},
+		{"UPDATE events SET body = '{' WHERE seq = 2", "seq 2", "export --format=json"},
+		{"UPDATE events SET body = '{' WHERE seq = 2; UPDATE runs SET settings = '{}'", "event 2",
+			"report calm-hopper-4f2a"},
+		{"UPDATE workflows SET definition = x'7b'", "run 1, workflow 0", "export --format=wfformat"},
+		{"UPDATE runs SET settings = '[]'", "settings of run calm-hopper-4f2a", "simulate --replay calm-hopper-4f2a"},
+		{"INSERT INTO policies VALUES (1, -1, 0, '" + long + "')", `seq "-1"`, "show"},
+	} {
+		dir := newLog(t, func(db *sqlite.DB) { logtest.Diamond(t, db, "calm-hopper-4f2a") })
+		raw, err := sql.Open("sqlite3", filepath.Join(dir, sqlite.FileName))
+		must(t, err)
+		_, err = raw.Exec(c.damage)
+		must(t, errors.Join(err, raw.Close()))
+		args := strings.Fields(c.command)
+		code, _, errs := invoke(t, append([]string{args[0], "--dir", dir}, args[1:]...)...)
+		if code != exitHost || !strings.Contains(errs, c.says) || len(errs) > 1000 {
+			t.Errorf("%.60s: gantry %s: exit %d\n%.2000s", c.damage, c.command, code, errs)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"encoding/json"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -117,9 +116,9 @@ func replayRun(c *cli.Context, log *sqlite.DB, name string) error {
 	if err != nil {
 		return err
 	}
-	set := &session.Settings{}
-	if err := json.Unmarshal(info.Settings, set); err != nil {
-		return exit.Internalf("settings of run %s: %w", info.Name, err)
+	set, err := session.SettingsOf(&info)
+	if err != nil {
+		return err
 	}
 	set.Runtime = session.Simulation.Name
 	was := string(set.Encode())

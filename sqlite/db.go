@@ -336,7 +336,7 @@ func (db *DB) wrap(doing string, err error) error {
 		return nil
 	}
 	code, _ := fault(err)
-	return fmt.Errorf("%s log %s: %w%s", doing, db.path, err, faults[code].advice)
+	return fmt.Errorf("%s log %s: %w%s%s", doing, db.path, err, faults[code].advice, db.malformed(err))
 }
 
 // Find returns the number and name of a run: by name, by a prefix that only one has, or the latest if name is "".

@@ -1,5 +1,7 @@
 package sqlite
 
+import "strings"
+
 // Result codes of SQLite.
 const (
 	errPerm     = 3
@@ -52,4 +54,25 @@ func DiskFault(err error) string {
 		return ""
 	}
 	return of.Error()
+}
+
+// malformedJSON finds a row with a text that is no JSON, of those that questions look into.
+const malformedJSON = `SELECT * FROM (
+	SELECT 'settings of run ' || name FROM runs WHERE NOT json_valid(settings)
+	UNION ALL SELECT 'counts of run ' || name FROM runs WHERE NOT json_valid(counts)
+	UNION ALL SELECT 'host of run ' || name FROM runs WHERE NOT json_valid(host)
+	UNION ALL SELECT 'options of submission ' || id FROM submitted WHERE NOT json_valid(options)
+	UNION ALL SELECT printf('parents, inputs or outputs in tasks, run %d, task %d', run, task) FROM tasks
+		WHERE NOT (json_valid(parents) AND json_valid(inputs) AND json_valid(outputs))
+	UNION ALL SELECT printf('body in events, run %d, seq %d', run, seq) FROM events WHERE NOT json_valid(body)) LIMIT 1`
+
+// malformed names the row of SQLite's error "malformed JSON", which does not; "" of another error.
+func (db *DB) malformed(err error) (row string) {
+	if _, of := fault(err); of == nil || !strings.Contains(of.Error(), "malformed JSON") || db.readers == nil {
+		return ""
+	}
+	if err := db.readers.QueryRow(malformedJSON).Scan(&row); err != nil {
+		return ""
+	}
+	return ": " + row
 }

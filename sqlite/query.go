@@ -5,7 +5,9 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
+	"fmt"
 	"reflect"
+	"regexp"
 	"time"
 )
 
@@ -16,7 +18,6 @@ type Scan func(columns ...any) error
 type Reader struct {
 	From interface {
 		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-		QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 	}
 	Failed func(error) error // says of an error what was being done; nil stays nil
 }
@@ -40,16 +41,48 @@ func (r *Reader) Each(ctx context.Context, f func(Scan) error, query string, arg
 func (r *Reader) EachOf(rows *sql.Rows, f func(Scan) error) error {
 	defer rows.Close()
 	for rows.Next() {
-		if err := f(func(columns ...any) error { return r.Failed(rows.Scan(columns...)) }); err != nil {
+		if err := f(func(columns ...any) error { return r.Failed(named(rows, rows.Scan(columns...))) }); err != nil {
 			return err
 		}
 	}
 	return r.Failed(rows.Err())
 }
 
+// named adds the row to an error of reading its columns. Both come from a file that may be damaged: they are cut.
+func named(rows *sql.Rows, err error) error {
+	if err == nil {
+		return nil
+	}
+	names, _ := rows.Columns() // they are open
+	values, places, row := make([]any, len(names)), make([]any, len(names)), ""
+	for i := range values {
+		places[i] = &values[i]
+	}
+	_ = rows.Scan(places...) // it was read before
+	for i, name := range names {
+		if plainName.MatchString(name) && values[i] != nil {
+			row += fmt.Sprintf(", %s %.40q", name, fmt.Sprint(values[i]))
+		}
+	}
+	if len(err.Error()) > 300 {
+		err = fmt.Errorf("%.300s ...", err)
+	}
+	return fmt.Errorf("%w%.300s", err, row)
+}
+
+// plainName matches a column that a query does not compute.
+var plainName = regexp.MustCompile(`^\w+$`)
+
 // one reads the columns of a query that has one row: sql.ErrNoRows is the error if it has none.
 func (r *Reader) one(ctx context.Context, query string, args []any, columns ...any) error {
-	return r.Failed(r.From.QueryRowContext(ctx, query, args...).Scan(columns...))
+	none := r.Failed(sql.ErrNoRows)
+	if err := r.Each(ctx, func(scan Scan) error {
+		none = nil
+		return scan(columns...)
+	}, query, args...); err != nil {
+		return err
+	}
+	return none
 }
 
 // Asked is something with a Reader.

@@ -99,7 +99,7 @@ func (db *DB) admission(ctx context.Context, run, workflow int64) (whole *execut
 		a, err := decodeAdmission(*blob)
 		switch {
 		case err != nil:
-			return err
+			return fmt.Errorf("read log %s: run %d, workflow %d: %w", db.path, run, workflow, err)
 		case whole == nil:
 			whole = a
 			return nil

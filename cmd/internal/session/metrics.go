@@ -12,7 +12,7 @@ import (
 
 // MeasureLog takes the metrics of a run from its log, of the window that its workload says.
 func MeasureLog(ctx context.Context, log *sqlite.DB, info sqlite.RunInfo) (*metrics.Collector, metrics.Window, error) {
-	set, err := settingsOf(&info)
+	set, err := SettingsOf(&info)
 	if err != nil {
 		return nil, metrics.Window{}, err
 	}

@@ -108,7 +108,7 @@ func readRerun(ctx context.Context, log *sqlite.DB, run string) (*rerun, error) 
 
 // plan prepares a simulation of the run under a policy, or under its own if none is named.
 func (r *rerun) plan(ctx context.Context, policy string) (p *Planning, w work, err error) {
-	set, err := settingsOf(&r.info)
+	set, err := SettingsOf(&r.info)
 	if err != nil {
 		return nil, w, err
 	}

@@ -42,7 +42,7 @@ func (s *Session) recallSettings(ctx context.Context) error {
 	if err != nil {
 		return LogError(err)
 	}
-	if s.Set, err = settingsOf(&info); err != nil {
+	if s.Set, err = SettingsOf(&info); err != nil {
 		return err
 	}
 	changes, err := s.DB.Policies(ctx, s.Name)

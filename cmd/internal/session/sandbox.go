@@ -110,7 +110,7 @@ func (b *sandbox) findGPUs(info *sqlite.RunInfo) {
 	if a == nil || a.GPUs == "" {
 		return
 	}
-	set, err := settingsOf(info)
+	set, err := SettingsOf(info)
 	if b.life.RunState == sqlite.Running {
 		err = fmt.Errorf("until run %s is over, other tasks may hold %s", b.life.Run, a.GPUs)
 	}

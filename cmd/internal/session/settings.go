@@ -113,11 +113,11 @@ func (s *Settings) Encode() json.RawMessage {
 	return text
 }
 
-// settingsOf are those of a run of the log.
-func settingsOf(info *sqlite.RunInfo) (*Settings, error) {
+// SettingsOf are those of a run of the log.
+func SettingsOf(info *sqlite.RunInfo) (*Settings, error) {
 	set := &Settings{}
 	if err := json.Unmarshal(info.Settings, set); err != nil {
-		return nil, exit.Internalf("settings of run %s: %w", info.Name, err)
+		return nil, exit.Hostf("read the log: settings of run %s: %w", info.Name, err)
 	}
 	return set, nil
 }
