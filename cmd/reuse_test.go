@@ -190,6 +190,11 @@ func TestResultsAreReused(t *testing.T) {
 	if got := c.read("changed/results/flow/after.txt"); got != "TO BE OR NOT TO BE\n6\n" {
 		t.Errorf("the result is %q", got)
 	}
+	c.gantry(exitOK, "simulate", "-q", "--replay", "changed", "--name", "replayed")
+	runs := "--dir=" + filepath.Join(c.dir, "runs")
+	if first, again := makespan(t, runs, "changed"), makespan(t, runs, "replayed"); first != again {
+		t.Errorf("with reused results a run takes %v s, and %v s when it is replayed", first, again)
+	}
 	load := c.write("load.yaml", "reuse: true\nworkflows:\n  - {trace: flow.json, inputs: other}\n")
 	if ran := c.ran("--name", "same", load); len(ran) > 0 {
 		t.Errorf("nothing changed, and %v ran", ran)
@@ -462,6 +467,9 @@ func TestAnyFileCanBeAResult(t *testing.T) {
 	c.gantry(exitOK, "run", "-q", "--image", "gantry/busybox", "--name", "more", other)
 	c.gantry(exitOK, "resume", "-q", "more", "--with", other, "--results", "a.txt", "--results-dir", both)
 	file("a\n", both, "a.txt")
+	if _, errs := c.gantry(exitInput, "simulate", "--replay", "more"); !strings.Contains(errs, "--measured more") {
+		t.Errorf("a replay of a continued run: %s", errs)
+	}
 	c.gantry(exitOK, "run", "-q", "--image", "gantry/busybox", "--reuse", "--results-dir", both, "--name", "last",
 		other, c.write("load.yaml", "results: [raw.txt]\nworkflows: [{trace: flow.makeflow, results: [\"mid*\"]}]\n"))
 	if out, _ := c.gantry(exitOK, "show", "--tasks", "last"); strings.Count(out, " reused ") < 2 {

@@ -76,6 +76,20 @@ type rerun struct {
 	subs     []executor.Submission
 	flows    []workflowFacts // of subs
 	attempts map[measuredKey]measuredAttempt
+	reused   repeated
+}
+
+// repeated has tasks take over the results that they took over in a run of the log.
+type repeated map[measuredKey]planner.TaskReused
+
+// Reuse implements executor.Reuser.
+func (r repeated) Reuse(_ context.Context, _ planner.TaskID, spec *executor.TaskSpec, _ executor.Places) (
+	*planner.TaskReused, error) {
+	x, ok := r[measuredKey{Workflow: spec.Workflow.Name, Task: spec.Name}]
+	if !ok {
+		return nil, nil
+	}
+	return &x, nil
 }
 
 // readRerun reads the data that all simulations of a run need.
@@ -94,12 +108,27 @@ func readRerun(ctx context.Context, log *sqlite.DB, run string) (*rerun, error) 
 	if err == nil {
 		r.attempts, err = measuredAttempts(ctx, log, info.Name)
 	}
+	if err == nil {
+		r.reused, err = sqlite.MapOf[measuredKey, planner.TaskReused](ctx, log, `SELECT w.name, t.name, 0, t.task,
+			coalesce(t.node, -1), u.from_attempt, u.from_run, u.ran_ns
+			FROM runs r JOIN reuses u ON u.run = r.id AND u.from_run <> ''
+			JOIN tasks t ON t.run = r.id AND t.task = u.task
+			JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow WHERE r.name = ?`, info.Name)
+	}
+	var continued bool
+	if err == nil {
+		continued, err = sqlite.RowOf[bool](ctx, log, `SELECT true FROM runs r JOIN workflows w ON w.run = r.id AND
+			w.state = 'continued' WHERE r.name = ?`, info.Name)
+	}
 	switch {
 	case err != nil:
 		return nil, exit.With(exit.Host, err)
 	case len(r.subs) == 0:
 		return nil, exit.Inputf("run %s has no workflows: there is nothing to replay", info.Name)
-	case len(r.attempts) == 0:
+	case continued:
+		return nil, exit.Inputf("run %s was continued with a corrected workflow, which is not replayed: simulate "+
+			"that with --measured %[1]s", info.Name)
+	case len(r.attempts)+len(r.reused) == 0:
 		return nil, exit.Inputf("run %s has no attempt that was measured from start to end: there is nothing to replay",
 			info.Name)
 	}
@@ -126,8 +155,12 @@ func (r *rerun) plan(ctx context.Context, policy string) (p *Planning, w work, e
 // repeat has p simulate the run: by an engine that knows as much as that of the run knew when it began, and by the
 // measurements.
 func (r *rerun) repeat(ctx context.Context, p *Planning) (w work, err error) {
+	p.Set.Reuse, p.Set.Scratch = false, false // tasks take over what they did in the run, and there are no files
 	if w.Engine, err = p.Assemble(ctx); err != nil {
 		return w, err
+	}
+	if len(r.reused) > 0 {
+		w.Engine.Reuse = r.reused
 	}
 	past, err := earlierThan(ctx, r.log, r.info.Name)
 	if err != nil {
