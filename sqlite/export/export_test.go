@@ -219,6 +219,10 @@ func TestTablesHaveARowForEachAttemptAndForTasksWithout(t *testing.T) {
 		if len(table) != c.rows+1 {
 			t.Errorf("%s: %d rows", c.run, len(table)-1)
 		}
+		// A task that waits for a place is ready, as v_tasks says.
+		if ready := slices.Index(table[0], "ready_ns"); c.run == "half" && table[2][ready] != "2000000000" {
+			t.Errorf("b, which nobody ordered, is ready at %q", table[2][ready])
+		}
 	}
 }
 

@@ -61,7 +61,9 @@ func described(ctx context.Context, db *sqlite.DB, runs []string) ([]parquet.Wri
 		names, began = append(names, info.Name), append(began, strconv.FormatInt(info.Started.UnixNano(), 10))
 		version = info.Version
 	}
-	return []parquet.WriterOption{parquet.Compression(&snappy.Codec{}), parquet.CreatedBy("gantry", version, ""),
+	version, build, _ := strings.Cut(version, " ") // readers look for "version V(build B)"
+	return []parquet.WriterOption{parquet.Compression(&snappy.Codec{}),
+		parquet.CreatedBy("gantry", version, strings.Trim(build, "()")),
 		parquet.KeyValueMetadata("gantry.run", strings.Join(names, ",")),
 		parquet.KeyValueMetadata("gantry.started_unix_ns", strings.Join(began, ","))}, nil
 }

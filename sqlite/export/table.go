@@ -19,13 +19,17 @@ import (
 // The tables of a run. The same columns come first in each; the names of columns show their units.
 const (
 	ofTask = `SELECT r.name AS run, r.policy, r.runtime, w.name AS workflow, t.name AS task, t.task AS id, t.kind,
-	t.stage, t.parents, %s AS state, t.ready_ns, max(0, t.queued_ns - t.ready_ns) AS wait_ns,
+	t.stage, t.parents, %s AS state, ` + readyAt + ` AS ready_ns, max(0, t.queued_ns - t.ready_ns) AS wait_ns,
 	(SELECT group_concat(DISTINCT y.reason) FROM waits y WHERE y.run = r.id AND y.task = t.task) AS waited_for,
 	coalesce(pn.name, n.name) AS planned_node, coalesce(p.until_ns, t.queued_ns) AS planned_start_ns,
 	t.need_millicores, t.need_memory_bytes, t.need_disk_bps, t.time_limit_ns, t.trace_runtime_ns, t.imputed,
 	t.image, coalesce(i.digest, i.id) AS image_digest, t.command,
 	(SELECT ` + filesIn + ` json_each(t.inputs) x CROSS JOIN files f ON f.run = r.id AND f.file = x.value) AS inputs,
 	(SELECT ` + filesIn + ` json_each(t.outputs) x CROSS JOIN files f ON f.run = r.id AND f.file = x.value) AS outputs`
+	// also of a task that was not given its place, as v_tasks has it
+	readyAt = `coalesce(t.ready_ns, (SELECT CASE WHEN total(p.state <> 'done') = 0 THEN max(w.arrived_ns, w.release_ns,
+		coalesce(max(p.ended_ns), 0)) END FROM json_each(t.parents) d CROSS JOIN tasks p ON p.run = r.id AND
+		p.task = d.value))`
 	filesIn    = `json_group_array(json_object('name', f.name, 'size_bytes', f.size_bytes)) FROM`
 	reusedFrom = `iif(u.from_run <> '', u.from_run || ', attempt ' || u.from_attempt, NULL) AS reused_from`
 	joined     = ` JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
