@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -413,6 +414,7 @@ func TestAnImageThatIsSlowHoldsUpNobody(t *testing.T) {
 	needsBusybox(t)
 	asked, send := make(chan bool), make(chan bool)
 	var once sync.Once
+	var fetching, crowd atomic.Int32
 	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/v2/":
@@ -420,6 +422,12 @@ func TestAnImageThatIsSlowHoldsUpNobody(t *testing.T) {
 		case strings.HasPrefix(r.URL.Path, "/v2/slow/"):
 			once.Do(func() { close(asked) })
 			<-send
+		case strings.HasPrefix(r.URL.Path, "/v2/turns/"):
+			if n := fetching.Add(1); n > 1 {
+				crowd.Store(n)
+			}
+			time.Sleep(200 * time.Millisecond)
+			fetching.Add(-1)
 		}
 		http.NotFound(w, r)
 	}))
@@ -450,6 +458,17 @@ func TestAnImageThatIsSlowHoldsUpNobody(t *testing.T) {
 	close(send)
 	if err := <-ended; err == nil || !strings.Contains(said.String(), domain+"/slow:1") {
 		t.Errorf("%v\n%s", err, said.String())
+	}
+	// Submissions that want one image fetch it one after the other, those that come meanwhile, too.
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			_ = gantryProcess(t, "submit", "--dir", dir, "--image", domain+"/turns:1", flow).Run()
+		})
+		time.Sleep(150 * time.Millisecond)
+	}
+	if all.Wait(); crowd.Load() > 0 {
+		t.Errorf("%d submissions fetched it at once", crowd.Load())
 	}
 	s.drain()
 }

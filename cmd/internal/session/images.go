@@ -34,7 +34,7 @@ type images struct {
 	mu     sync.RWMutex
 	ids    map[string]string // by name
 	found  []sqlite.Image    // unless the log has them
-	coming sync.Map          // by name, those that somebody fetches: chan struct{}, with a place for one
+	coming sync.Map          // by name: chan struct{}, with a place for the submission that fetches it
 	store  *image.Store      // nil: the runtime needs none, or it is not open yet
 	slurm  *onSlurm          // nil: the nodes are this host's
 }
@@ -77,10 +77,7 @@ func (s *Session) FetchAlone(ctx context.Context, name string) error {
 	turn := place.(chan struct{})
 	select {
 	case turn <- struct{}{}:
-		defer func() {
-			s.coming.Delete(name)
-			<-turn
-		}()
+		defer func() { <-turn }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
