@@ -107,8 +107,11 @@ func whyFailed(c *cli.Context, run string) string {
 	}
 	defer db.Close()
 	s, err := summary.Of(c.Context, db, run)
-	if err != nil || len(s.Failures) == 0 {
-		return fmt.Sprint("the command failed", err)
+	switch {
+	case err != nil:
+		return err.Error()
+	case len(s.Failures) == 0:
+		return "the command failed"
 	}
 	return how(s.Failures[0].Outcome, s.Failures[0].ExitCode, shown.Line(s.Failures[0].Message))
 }
