@@ -14,9 +14,8 @@ import (
 )
 
 // dcwf is RM-DCWF (Lim, Majumdar and Ashwood-Smith 2017) with exact estimates, as its algorithms are written. Its
-// plan says when tasks run and in which pool of alike nodes; whether that is possible is found by trying all ways to
-// put them on nodes. On which of its pool a task starts is left open by that: the oracle takes it from the course it
-// checks.
+// plan says when tasks run and in which pool of alike nodes, which never has more at once than cores: each takes one.
+// On which of its pool a task starts is left open by that: the oracle takes it from the course it checks.
 type dcwf struct {
 	*world
 	pools  [][]int // nodes of each pool
