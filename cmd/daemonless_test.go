@@ -165,3 +165,20 @@ func TestAServerWithoutADaemonFetchesImages(t *testing.T) {
 	}
 	s.drain()
 }
+
+// Commands without an image run in that of the server, so that their inputs are looked for.
+func TestASubmissionTakesTheImageOfItsServer(t *testing.T) {
+	needsOCI(t)
+	needsBusybox(t)
+	c := cliTest{t, t.TempDir()}
+	c.write("in.txt", "in\n")
+	flow := c.write("Makeflow", "out.txt: in.txt\n\tcat in.txt in.txt >out.txt\n")
+	dir := filepath.Join(c.dir, "runs")
+	s := serveIn(t, dir, "--runtime", "oci", "--image", "gantry/busybox")
+	id, place := s.submit(flow), filepath.Join(c.dir, "place")
+	expect(t, exitOK, []string{"done"}, "wait", "--dir", dir, "--results-dir", place, id)
+	if text := readAll(t, filepath.Join(place, "out.txt")); text != "in\nin\n" {
+		t.Errorf("the result has %q", text)
+	}
+	s.drain()
+}

@@ -110,8 +110,8 @@ type handing struct {
 
 // readHanding reads the options, with the rights of the caller.
 func readHanding(c *cli.Context, about *api.Server) (*handing, error) {
-	h := &handing{Context: c, set: &session.Settings{Image: c.String("image"), Emulate: c.Bool("emulate"), Seed: 1,
-		TimeScale: about.TimeScale, Runtime: about.Runtime}}
+	h := &handing{Context: c, set: &session.Settings{Image: cmp.Or(c.String("image"), about.Image),
+		Emulate: c.Bool("emulate"), Seed: 1, TimeScale: about.TimeScale, Runtime: about.Runtime}}
 	if text := c.String("class"); text != "" {
 		all := []planner.Class{planner.Deadline, planner.Regular, planner.Low}
 		i := slices.IndexFunc(all, func(k planner.Class) bool { return k.String() == text })

@@ -231,8 +231,9 @@ type Server struct {
 	Version   string    `json:"version"`
 	Policy    string    `json:"policy"`
 	Runtime   string    `json:"runtime"`
-	TimeScale float64   `json:"time_scale"` // of emulated tasks
-	Started   time.Time `json:"started"`    // the run
+	TimeScale float64   `json:"time_scale"`      // of emulated tasks
+	Image     string    `json:"image,omitempty"` // of commands that name none; "": they are emulated
+	Started   time.Time `json:"started"`         // the run
 	// Platform is the nodes as the planner knows them, for workloads whose load depends on them.
 	Platform  json.RawMessage `json:"platform,omitempty"`
 	Draining  bool            `json:"draining,omitempty"`

@@ -117,9 +117,14 @@ func (v *Server) open(s *session.Session) {
 	v.run, v.check = s, s.Admitter()
 	v.foretell = &foreteller{run: s, inbox: v.inbox, by: &session.Prediction{Planning: &s.Planning}}
 	platform, _ := json.Marshal(s.Platform) // as the log has it
+	image := s.Set.Image
+	if s.Set.Emulate {
+		image = ""
+	}
 	cfg := server.Config{DB: s.DB, Run: s.Log, Inbox: v.inbox, Platform: s.Platform,
 		About: api.Server{Run: s.Name, PID: os.Getpid(), Version: release.Build(), Policy: s.Set.Policy,
-			Runtime: s.Set.Runtime, Started: s.Started, TimeScale: s.Set.TimeScale, Platform: platform},
+			Runtime: s.Set.Runtime, Started: s.Started, TimeScale: s.Set.TimeScale, Image: image,
+			Platform: platform},
 		Now:     func() planner.Time { return planner.Time(time.Since(s.Started)) },
 		Check:   v.admissible,
 		Stop:    s.Drain,
