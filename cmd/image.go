@@ -92,6 +92,11 @@ func buildImage(c *cli.Context, name string, packages []string) error {
 	defer early.Cancel(stop)()
 	to := c.String("archive")
 	if to == "" {
+		if row.Store {
+			if err := row.IsUsable(ctx); err != nil { // nothing could be made of it
+				return exit.Hostf("image %s: %w", i.Name, err)
+			}
+		}
 		have, err := row.Label(ctx, i.Name, debian.Label)
 		if err != nil {
 			return exit.Hostf("image %s: %w", i.Name, err)

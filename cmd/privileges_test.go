@@ -84,6 +84,10 @@ func TestRootWithoutACapability(t *testing.T) {
 		"without CAP_CHOWN, CAP_KILL (") {
 		t.Errorf("without several: %q", said)
 	}
+	if code, said := under(t, gantry, slices.Concat(environment, takenAway("chown")), "image", "build", "--runtime",
+		"oci", "gantry/x", "no-such-package"); code != exitHost || !strings.Contains(said, "without CAP_CHOWN (") {
+		t.Errorf("an image is built for nothing: %d, %q", code, said)
+	}
 	if said := try("others", takenAway(others...)...); said != "" {
 		t.Errorf("without %v: %s", others, said)
 	}
