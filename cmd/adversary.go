@@ -30,7 +30,7 @@ func adversaryCommand() *cli.Command {
 		Usage:     "search for a small workflow on which one policy does much worse than another",
 		ArgsUsage: "POLICY OTHER",
 		Description: `Simulated annealing changes runtimes, files, dependencies, nodes and the network of a small
-instance, so that POLICY has as many times the makespan of OTHER as possible, or another --metric. The same options
+instance, and with --errors which estimates are wrong, so that POLICY has as many times the makespan of OTHER as possible, or another --metric. The same options
 and --cores always find the same instance. The same command continues a search that was interrupted.
 
 Containers repeat what is found: nodes have a speed of at most 1, each task takes --startup more, no schedule is longer
@@ -149,7 +149,7 @@ func searchAdversary(c *cli.Context, s *adversary.Search, prefix string, chains 
 			more = fmt.Sprintf(" --errors %s", s.Errors)
 		}
 		fmt.Fprintf(c.App.Writer, "gantry simulate --policy '%s' --seed %d%s --startup %s --host-model none --cluster "+
-			"'%s' '%s'\n", name, s.Seed, more, s.Startup, files[0], files[1])
+			"'%s' '%s'\n", name, s.SeedOf(worst.Instance), more, s.Startup, files[0], files[1])
 	}
 	return nil
 }

@@ -23,6 +23,9 @@ type Instance struct {
 	Speeds    []float64 `json:"speeds"`
 	Bandwidth int64     `json:"bandwidth"` // between nodes, bytes per second
 	Flows     []Flow    `json:"workflows"`
+	// Seed says, with an error model, which estimates are wrong, and what policies choose at random; 0: that of the
+	// search.
+	Seed uint64 `json:"seed,omitempty"`
 }
 
 // Flow is a workflow. Arrive and Allowed, the time from there to its deadline, are milliseconds.
@@ -124,7 +127,11 @@ func (s *Search) changed(r *rand.Rand, x *Instance) *Instance {
 	f := &x.Flows[r.IntN(len(x.Flows))]
 	i := r.IntN(len(f.Tasks))
 	t := &f.Tasks[i]
-	switch r.IntN(8) {
+	kinds := 8
+	if cmp.Or(s.Errors, noErrors) != noErrors {
+		kinds++
+	}
+	switch r.IntN(kinds) {
 	case 0: // a node, as long as the host has the cores
 		n := r.IntN(len(x.Speeds))
 		rest := s.Cores
@@ -162,6 +169,8 @@ func (s *Search) changed(r *rand.Rand, x *Instance) *Instance {
 		}
 	case 6:
 		s.anew(r, f)
+	case 8: // other estimates are wrong
+		x.Seed = 1 + r.Uint64N(1<<31)
 	default:
 		t.Runtime = int64(between(r, leastRuntime, mostRuntime))
 	}

@@ -52,6 +52,12 @@ type Search struct {
 	Longest time.Duration `json:"longest_ns"` // from the first arrival to the last end, under either policy
 }
 
+// noErrors is the error model of exact estimates.
+const noErrors = "none"
+
+// SeedOf is the seed of all random choices in an instance.
+func (s *Search) SeedOf(x *Instance) uint64 { return cmp.Or(x.Seed, s.Seed) }
+
 // Found is the worst instance of a chain, and the metric of both policies there.
 type Found struct {
 	Chain    int       `json:"chain"`
@@ -160,11 +166,11 @@ func (s *Search) simulate(ctx context.Context, spec string, x *Instance, world i
 	if err != nil {
 		return nil, err
 	}
-	model, err := predict.ParseErrorModel(cmp.Or(s.Errors, "none"))
+	model, err := predict.ParseErrorModel(cmp.Or(s.Errors, noErrors))
 	if err != nil {
 		return nil, err
 	}
-	model.Seed = s.Seed
+	model.Seed = s.SeedOf(x)
 	admit := &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Preempt: scenario.DefaultPreempt()}
 	est := estimate.Make(predict.Spec{}, s.Startup, model, nil, admit).Estimator
 	collector := metrics.NewCollector(p)
@@ -175,7 +181,7 @@ func (s *Search) simulate(ctx context.Context, spec string, x *Instance, world i
 			return run + time.Duration(longer*part*float64(run))
 		}
 	}
-	e := &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, est, s.Seed),
+	e := &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, est, model.Seed),
 		Runtime: sim.New(cfg), Admit: admit, Arrivals: x.submissions(), Watch: collector.Watch}
 	res, err := e.Run(ctx)
 	if err == nil {

@@ -57,6 +57,23 @@ func TestChainsFindInstances(t *testing.T) {
 	}
 }
 
+// With an error model, which estimates are wrong is searched, too.
+func TestWrongEstimatesAreSearched(t *testing.T) {
+	s := search(adversary.Makespan, "heft", "cpp", 1)
+	s.Errors = "random1:1"
+	drawn := 0
+	for n := range 4 {
+		f, err := s.Chain(t.Context(), n)
+		must(t, err)
+		if f.Instance.Seed != 0 {
+			drawn++
+		}
+	}
+	if drawn == 0 {
+		t.Error("no chain of four has other estimates than it began with")
+	}
+}
+
 // Ratios stay where containers start in half or twice the time, and tasks run up to 5 % longer.
 func TestRatiosAreSteady(t *testing.T) {
 	moved := 0
