@@ -525,6 +525,51 @@ func TestImagesStayAsLongAsTheyAreNeeded(t *testing.T) {
 	nothing(t, s)
 }
 
+// A store of a build that named layers by the whole digest is used as it is: a gantry of that build may be at work.
+func TestLayersOfEarlierBuildsAreUsed(t *testing.T) {
+	root(t)
+	dir := filepath.Join(t.TempDir(), "store")
+	s, err := image.Open(dir)
+	must(t, err)
+	layer, lost := pack(t, file("a", "x")), pack(t, file("b", "x"))
+	i, err := fetched(t, s, write(t, saved(t, runtime.GOARCH, layer)))
+	must(t, err)
+	_, err = fetched(t, s, write(t, saved(t, runtime.GOARCH, lost)))
+	must(t, errors.Join(err, s.Keep("/runs/a")))
+	for _, l := range [][]byte{layer, lost} {
+		earlier := filepath.Join(dir, "layers", sum(l))
+		must(t, errors.Join(os.Rename(earlier[:len(earlier)-44], earlier),
+			os.WriteFile(filepath.Join(earlier, "bytes"), []byte("1"), 0o600)))
+	}
+	must(t, os.Remove(filepath.Join(dir, "layers", sum(lost), "bytes")))
+	for range 2 {
+		s, err = image.Open(dir)
+		must(t, err)
+		defer s.Close()
+		if removed, freed, err := s.Remove(t.Context(), func(string) bool { return true }); err != nil ||
+			len(removed) > 0 || freed > 0 {
+			t.Errorf("removed %v, %d bytes, %v", removed, freed, err)
+		}
+		list, err := s.List()
+		if err != nil || len(list) != 2 || list[0].Whole == list[1].Whole {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		again, err := s.Image(i.ID)
+		must(t, err)
+		if text, err := os.ReadFile(filepath.Join(mount(t, again), "a")); string(text) != "x" {
+			t.Errorf("%q, %v", text, err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "layers", sum(layer), "fs/a")); err != nil {
+			t.Error(err)
+		}
+	}
+	if removed, freed, err := s.Remove(t.Context(), func(string) bool { return false }); err != nil ||
+		len(removed) != 2 || freed != 1 {
+		t.Errorf("removed %v, %d bytes, %v", removed, freed, err)
+	}
+	nothing(t, s)
+}
+
 // Whatever an archive says, it is refused with a reason or unpacked, and nothing of it lies elsewhere.
 func FuzzArchive(f *testing.F) {
 	layer := pack(f, dir("d"), file("d/a", "1"), link('2', "l", "d"), link('1', "h", "d/a"), file("l/b", "2"),

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -77,10 +78,27 @@ func Open(dir string) (*Store, error) {
 				DirEnv)
 		}
 	}
+	s.shorten()
 	if left, _ := s.entries("tmp"); len(left) > 0 {
 		s.tidy()
 	}
 	return s, nil
+}
+
+// shorten gives layers that earlier builds named by the whole digest a short name, too: such a build may be at work.
+func (s *Store) shorten() {
+	layers, _ := s.entries("layers")
+	for _, l := range layers {
+		d, file := digest.NewDigestFromEncoded(digest.SHA256, l), filepath.Join("layers", l, "bytes")
+		text, err := os.ReadFile(filepath.Join(s.dir, file))
+		if d.Validate() != nil || err != nil {
+			continue
+		}
+		if bytes, err := strconv.ParseInt(string(text), 10, 64); err == nil {
+			_ = s.put(file, fmt.Appendf(nil, "%d %s", bytes, d))
+		}
+		_ = os.Symlink(l, s.layerDir(d))
+	}
 }
 
 // Dir is the directory of the store.
@@ -459,21 +477,22 @@ func (s *Store) sweep() (freed int64, err error) {
 		id := digest.NewDigestFromEncoded(digest.SHA256, strings.TrimSuffix(file, ".json"))
 		if c, err := s.config(id); err == nil {
 			for _, d := range c.RootFS.DiffIDs {
-				keep[short(d)] = true
+				keep[short(d)], keep[d.Encoded()] = true, true
 			}
 		}
 	}
-	mounts, _ := os.ReadFile("/proc/self/mountinfo")
 	layers, err := s.entries("layers")
 	for _, l := range layers {
-		if keep[l] || strings.Contains(string(mounts), l+"/fs") { // in the options of an overlay
+		if keep[l] {
 			continue
 		}
 		_, bytes := s.layer(l)
 		if err := os.Rename(filepath.Join(s.dir, "layers", l), filepath.Join(trash, l)); err != nil {
 			return freed, err
 		}
-		freed += bytes
+		if _, err := os.Readlink(filepath.Join(trash, l)); err != nil { // no short name of another
+			freed += bytes
+		}
 	}
 	return freed, err
 }
