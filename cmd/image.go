@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -177,5 +178,9 @@ func listImages(c *cli.Context) error {
 		}
 		return []any{strings.Join(session.ShownNames(&e), " "), e.ID[7:19], e.Platform, &e.Bytes, len(e.Runs), state}
 	})
+	if slices.ContainsFunc(list, func(e image.Entry) bool { return !e.Whole }) {
+		fmt.Fprintln(out, "a damaged image is unpacked again when a run names it; gantry clean --images removes it if "+
+			"no run needs it")
+	}
 	return nil
 }

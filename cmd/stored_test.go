@@ -57,5 +57,14 @@ func TestAnImageIsTheSameFromEverywhere(t *testing.T) {
 			t.Errorf("%s: %+v, %v", ref, list, err)
 		}
 		expect(t, exitOK, []string{id[7:19]}, "images")
+		must(t, os.RemoveAll(filepath.Join(os.Getenv(image.DirEnv), "layers")))
+		expect(t, exitOK, []string{"damaged", "unpacked again when a run names it"}, "images")
+		_, s, err := session.RuntimeNamed("oci").Images.Fetch(t.Context(), string(fetch.PullMissing),
+			[]fetch.Wanted{{Ref: ref}})
+		must(t, err)
+		s.Close()
+		if out := expect(t, exitOK, []string{"whole"}, "images"); strings.Contains(out, "damaged") {
+			t.Errorf("%s: %s", ref, out)
+		}
 	}
 }
