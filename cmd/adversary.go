@@ -30,8 +30,9 @@ func adversaryCommand() *cli.Command {
 		Usage:     "search for a small workflow on which one policy does much worse than another",
 		ArgsUsage: "POLICY OTHER",
 		Description: `Simulated annealing changes runtimes, files, dependencies, nodes and the network of a small
-instance, and with --errors which estimates are wrong, so that POLICY has as many times the makespan of OTHER as possible, or another --metric. The same options
-and --cores always find the same instance. The same command continues a search that was interrupted.
+instance, and with --errors which estimates are wrong, so that POLICY has as many times the makespan of OTHER as
+possible, or another --metric. The same options and --cores always find the same instance. The same command continues a
+search that was interrupted.
 
 Containers repeat what is found: nodes have a speed of at most 1, each task takes --startup more, no schedule is longer
 than --longest, and the ratio changes by at most 5 % where containers start in half or twice the time and tasks run up
