@@ -228,13 +228,15 @@ func (x *fetcher) why(ctx context.Context, shown, domain string, login fetch.Log
 	case says("no matching manifest", "no match for platform", "does not provide the specified platform"):
 		return fetch.Unusable(shown, "the registry "+domain+" has it, but not for "+x.platform+": "+text,
 			"name another image or tag")
+	case domain == "": // of an archive
+		return fetch.Unusable(shown, text, "write it again with docker save")
 	}
 	for _, r := range refusals {
-		if domain != "" && says(r.words...) {
+		if says(r.words...) {
 			return fetch.Refused(r.kind, shown, domain, text, login, noLogin)
 		}
 	}
-	if domain != "" && says("digest") {
+	if says("digest") {
 		return fetch.Unusable(shown, "the registry "+domain+" sends other content than its digest says: "+text,
 			"try again; if it stays, tell whoever runs the registry")
 	}

@@ -196,6 +196,10 @@ func TestImagesArriveFromARegistry(t *testing.T) {
 		_, err = fetched(t, fetch.PullMissing, fetch.Wanted{Ref: "file://" + path})
 		refuses(t, err, fetch.ErrNoImage, path, "docker save")
 	}
+	changed := bytes.Replace(archive(t, one, "fourth "+domain, runtime.GOARCH), []byte("fourth"), []byte("fifth!"), 1)
+	must(t, os.WriteFile(path, changed, 0o644))
+	_, err = fetched(t, fetch.PullMissing, fetch.Wanted{Ref: "file://" + path})
+	refuses(t, err, fetch.ErrUnusable, path, "docker load: ", "(write it again with docker save)")
 	for _, absent := range []string{"/nonexistent.tar", t.TempDir()} {
 		_, err = fetched(t, fetch.PullMissing, fetch.Wanted{Ref: "file://" + absent})
 		refuses(t, err, fetch.ErrNoImage, absent, "docker save")
