@@ -230,7 +230,7 @@ func (h *handing) settle(sub *executor.Submission) error {
 		if len(t.Command) == 0 {
 			continue
 		}
-		t.Image, t.Env = cmp.Or(t.Image, h.set.Image), executor.MergeEnv(t.Env, h.set.Env)
+		t.Image, t.Env = cmp.Or(t.Image, h.String("image")), executor.MergeEnv(t.Env, h.set.Env)
 	}
 	return nil
 }

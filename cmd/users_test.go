@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -455,6 +456,15 @@ func TestAShellHasTheRightsOfTheMember(t *testing.T) {
 	if code, said := shell(); code != exitHost || !strings.Contains(said, "you may not read it") {
 		t.Errorf("a link to another one's file ended with %d: %q", code, said)
 	}
+}
+
+// Commands of members run in the image of the server, also in one that they may not name.
+func TestMembersTakeTheImageOfTheirServer(t *testing.T) {
+	needsOCI(t)
+	l := newLab(t, "--runtime", "oci", "--image", "file://"+archiveFor(t, runtime.GOARCH))
+	l.write(alice, filepath.Join(l.home(alice), "Makeflow"), "out:\n\techo >out\n")
+	l.wants(alice, exitOK, nil, "submit", "--no-prediction", "Makeflow")
+	l.wants(alice, exitTasksFailed, nil, "wait", "1")
 }
 
 // A submission's secrets are seen by its programs alone: not in the log, not by other users, and not once it is over.
