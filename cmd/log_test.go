@@ -357,7 +357,7 @@ func TestOutputForProgramsIsALineAndIsWrittenOrTold(t *testing.T) {
 	}
 }
 
-// A row that somebody damaged is named, whatever command reads it, and with few words.
+// Every command names a row that somebody damaged, and with few words.
 func TestADamagedRowIsNamed(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	for _, c := range []struct{ damage, says, command string }{

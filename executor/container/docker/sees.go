@@ -39,7 +39,7 @@ func (e *Engine) Sees(ctx context.Context, dir string, shown ...string) error {
 	s := &container.Spec{Image: EmptyImage, Args: []string{"/sees0", "sees"}, Dir: "/"}
 	for _, path := range append([]string{e.taskBinary, marker.Name()}, shown...) {
 		st, err := os.Stat(path)
-		if err != nil { // who needs it says so
+		if err != nil { // a task that needs it fails with the reason
 			continue
 		}
 		at, id := "/sees"+strconv.Itoa(len(paths)), st.Sys().(*syscall.Stat_t)

@@ -13,7 +13,7 @@ import (
 
 // Keeper has the images of containers: the Docker Engine, or gantry's own store.
 type Keeper interface {
-	// Have returns the image of a reference, or of an ID, if it is here; else lacks says who does not have it.
+	// Have returns the image of a reference, or of an ID, if it is here; else lacks says where it is not.
 	Have(ctx context.Context, shown, ref string) (i *Image, lacks string, err error)
 	// FromArchive brings the image of an archive.
 	FromArchive(ctx context.Context, shown, path string) (*Image, error)
@@ -140,7 +140,7 @@ const (
 	Away                       // it does not answer
 )
 
-// refusals have what the registry does, and the remedy, with LOGIN and DOMAIN in it.
+// refusals are the acts of a registry, each with its remedy. LOGIN and DOMAIN stand for those of the image.
 var refusals = [...]struct{ does, remedy string }{
 	Limited: {"limits pulls", "LOGIN, or try again later"},
 	Denied:  {"refuses it without a login", "check the name, or log in with LOGIN"},
