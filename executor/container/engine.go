@@ -53,10 +53,10 @@ type Tidier interface {
 }
 
 // Seer is an Engine that may run elsewhere, as where gantry is in a container. Sees returns an error that wraps
-// ErrUnusable if containers would have other files than this process at the path of a run directory, or at those of
-// files and directories that they are to see.
+// ErrUnusable if containers would have other files than this process at the path of the run directory in the labels of
+// a run, or at those of files and directories that they are to see. A container that it tries has the labels.
 type Seer interface {
-	Sees(ctx context.Context, dir string, shown ...string) error
+	Sees(ctx context.Context, labels map[string]string, shown ...string) error
 }
 
 // Host is an engine's description of itself and of this host.

@@ -265,12 +265,13 @@ func (r *Runtime) prepare(ctx context.Context) error {
 	if r.cfg.Networks && r.host.NoNetwork != "" {
 		return fmt.Errorf("%w: --network: %s", ErrUnusable, r.host.NoNetwork)
 	}
+	r.name = executor.HostName(r.cfg.Run, r.cfg.Dir)
 	if s, ok := r.engine.(Seer); ok {
 		shown := slices.Clone(r.cfg.Shown)
 		if len(r.cfg.Secrets) > 0 {
 			shown = append(shown, inMemory(secretMemory, r.cfg.Dir))
 		}
-		if err := s.Sees(ctx, r.cfg.Dir, shown...); err != nil {
+		if err := s.Sees(ctx, r.labels(), shown...); err != nil {
 			return err
 		}
 	}
@@ -281,7 +282,6 @@ func (r *Runtime) prepare(ctx context.Context) error {
 	if r.files, err = stage.Open(r.cfg.Dir, r.cfg.Platform, r.cfg.Seed); err != nil {
 		return err
 	}
-	r.name = executor.HostName(r.cfg.Run, r.cfg.Dir)
 	if err := os.Mkdir(filepath.Join(r.cfg.Dir, "control"), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("run directory: %w", err)
 	}
@@ -318,6 +318,12 @@ func (r *Runtime) prepare(ctx context.Context) error {
 	}
 	r.watcher, err = r.tree.NewWatcher(r.device, r.sampled())
 	return err
+}
+
+// labels are those of all containers of the run.
+func (r *Runtime) labels() map[string]string {
+	return map[string]string{LabelRun: r.cfg.Run, LabelHostName: r.name, LabelDir: r.cfg.Dir,
+		LabelVersion: r.cfg.Version}
 }
 
 type lack struct{ rule, message string }

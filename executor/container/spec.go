@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,13 +53,10 @@ func (a *place) configure() {
 		Dir:     a.dir,
 		Network: t.Network,
 		// In the environment that the image gives.
-		Env: append([]string{executor.Home}, t.Env...),
-		Labels: map[string]string{LabelRun: r.cfg.Run, LabelHostName: r.name, LabelDir: r.cfg.Dir,
-			LabelWorkflow: t.Workflow.Name, LabelTask: t.Name,
-			LabelTry: strconv.Itoa(int(a.l.Try)), LabelNode: node.Name,
-			LabelVersion: r.cfg.Version, LabelControl: string(a.ctl)},
-		Tmpfs: map[string]string{},
-		Shm:   a.sharedMemory(),
+		Env:    append([]string{executor.Home}, t.Env...),
+		Labels: r.labels(),
+		Tmpfs:  map[string]string{},
+		Shm:    a.sharedMemory(),
 		Mounts: []Mount{{Source: a.dir, Target: a.dir}, {Source: a.nodeFiles(), Target: a.nodeFiles(), ReadOnly: true},
 			{Source: string(a.ctl), Target: controlDir}},
 		Nested: t.Workflow.By == nil || r.host.Ordered,
@@ -72,7 +70,9 @@ func (a *place) configure() {
 	if r.cfg.Image != nil {
 		s.Image = cmp.Or(r.cfg.Image(t.Image), t.Image)
 	}
-	s.Labels[LabelAttempt] = strconv.Itoa(int(a.l.Attempt))
+	maps.Copy(s.Labels, map[string]string{LabelWorkflow: t.Workflow.Name, LabelTask: t.Name,
+		LabelAttempt: strconv.Itoa(int(a.l.Attempt)), LabelTry: strconv.Itoa(int(a.l.Try)), LabelNode: node.Name,
+		LabelControl: string(a.ctl)})
 	if a.parent != "" {
 		s.Parent = r.tree.Parent(a.parent)
 	}

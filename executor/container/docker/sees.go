@@ -17,18 +17,18 @@ import (
 // socket is that of a virtual machine. The kernel says so if the engine is a process that this one may look at; else,
 // and for Podman, a container tells, which is to see a file of the run directory, the task emulator, and the files and
 // directories that containers are to see, by device and inode.
-func (e *Engine) Sees(ctx context.Context, dir string, shown ...string) error {
-	marker, err := os.CreateTemp(dir, ".seen-")
+func (e *Engine) Sees(ctx context.Context, labels map[string]string, shown ...string) error {
+	marker := filepath.Join(labels[container.LabelDir], ".seen") // of one name: a gantry that is killed leaves it
+	err := os.WriteFile(marker, nil, 0o600)
 	if err != nil {
 		return fmt.Errorf("run directory: %w", err)
 	}
-	marker.Close()
-	defer os.Remove(marker.Name())
-	own, err := os.Stat(marker.Name())
+	defer os.Remove(marker)
+	own, err := os.Stat(marker)
 	if err != nil {
 		return fmt.Errorf("run directory: %w", err)
 	}
-	its, err := os.Stat(filepath.Join("/proc", strconv.Itoa(e.pid()), "root", marker.Name()))
+	its, err := os.Stat(filepath.Join("/proc", strconv.Itoa(e.pid()), "root", marker))
 	if !e.podman && (err == nil && os.SameFile(own, its) || os.IsPermission(err) && !contained()) {
 		return nil
 	}
@@ -36,8 +36,8 @@ func (e *Engine) Sees(ctx context.Context, dir string, shown ...string) error {
 		return err
 	}
 	var paths []string
-	s := &container.Spec{Image: EmptyImage, Args: []string{"/sees0", "sees"}, Dir: "/"}
-	for _, path := range append([]string{e.taskBinary, marker.Name()}, shown...) {
+	s := &container.Spec{Image: EmptyImage, Args: []string{"/sees0", "sees"}, Dir: "/", Labels: labels}
+	for _, path := range append([]string{e.taskBinary, marker}, shown...) {
 		st, err := os.Stat(path)
 		if err != nil { // a task that needs it fails with the reason
 			continue

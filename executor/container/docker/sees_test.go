@@ -72,3 +72,41 @@ func TestTheEngineHasToSeeTheSameMounts(t *testing.T) {
 		}
 	}
 }
+
+// A gantry that is killed before it has removed the container that looks at its files leaves it to the next.
+func TestTheContainerThatLooksIsRemovedLater(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	g.onRequest(func(w http.ResponseWriter, req *http.Request) bool {
+		switch {
+		case strings.HasSuffix(req.URL.Path, "/version"):
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `{"Version": "4.9.3", "Components": [{"Name": "Podman Engine", "Version": "4.9.3"}]}`)
+		case req.Method == http.MethodDelete:
+			panic(http.ErrAbortHandler) // as if gantry had ended
+		default:
+			return false
+		}
+		return true
+	})
+	cfg := settings(t, nil)
+	if _, err := docker.New(t.Context(), g.host, cfg); !errors.Is(err, container.ErrUnusable) {
+		t.Fatal(err)
+	}
+	e, err := docker.Open(t.Context(), g.host, cfg.TaskBinary, 0)
+	must(t, err)
+	defer e.Close()
+	for _, left := range []int{1, 0} {
+		found, err := e.List(t.Context(), container.LabelDir, cfg.Dir)
+		if err != nil || len(found) != left {
+			t.Errorf("%d containers, not %d: %v", len(found), left, err)
+		}
+		g.onRequest(nil)
+		r, err := docker.New(t.Context(), g.host, cfg)
+		must(t, err)
+		must(t, errors.Join(r.Recover(t.Context(), nil), r.Close()))
+	}
+	if left, _ := filepath.Glob(filepath.Join(cfg.Dir, ".seen*")); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
