@@ -5,10 +5,13 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
 	"time"
+
+	"gantry/trace/shown"
 )
 
 // Scan reads the columns of a row.
@@ -65,7 +68,7 @@ func named(rows *sql.Rows, err error) error {
 		}
 	}
 	if len(err.Error()) > 300 {
-		err = fmt.Errorf("%.300s ...", err)
+		err = errors.New(shown.Short(err.Error(), 300))
 	}
 	return fmt.Errorf("%w%.300s", err, row)
 }
