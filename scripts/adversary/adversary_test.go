@@ -33,7 +33,7 @@ type group struct {
 
 var groups = []group{
 	{"one", "One workflow: makespan", "makespan", []string{"gbf", "cpp", "owm", "hr", "heft", "wheft", "dla", "owm-mp",
-		"mows"}, []string{"--steps=1000"}},
+		"mows", "peft", "cpop", "lookahead", "min-min", "max-min"}, []string{"--steps=1000"}},
 	{"many", "Three workflows: mean slowdown", "slowdown", []string{"gbf", "cpp", "owm", "fdws", "hr", "fwp", "wheft",
 		"heft"}, []string{"--steps=400", "--workflows=3", "--tasks=6"}},
 	{"deadlines", "Four workflows with deadlines: lateness", "lateness", []string{"fifo", "edf", "rm-dcwf", "mrcp-rm"},
