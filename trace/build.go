@@ -363,8 +363,8 @@ func (b *builder) memoryRead(t *Task, text string, n int64, err error, line int)
 }
 
 // measured takes a number of bytes that was read; of memory 0 is not known.
-func (b *builder) measured(t *Task, is Fields, what, text string, n int64, err error, line int) {
-	if !b.isAmount(t, what, text, n, err, line) || is == Memory && n == 0 {
+func (b *builder) measured(t *Task, is Fields, name, text string, n int64, err error, line int) {
+	if !b.isAmount(t, name, text, n, err, line) || is == Memory && n == 0 {
 		return
 	}
 	switch t.Known |= is; is {

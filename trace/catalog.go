@@ -129,18 +129,18 @@ func (b *builder) obstacle(line int, task, format string, args ...any) {
 }
 
 // noEffect notes something that is valid and has no effect on one host.
-func (b *builder) noEffect(what string) {
-	if b.cat.without[what]++; b.cat.without[what] == 1 {
-		b.keep(110 + len(what))
+func (b *builder) noEffect(setting string) {
+	if b.cat.without[setting]++; b.cat.without[setting] == 1 {
+		b.keep(110 + len(setting))
 	}
 }
 
 // tellNoEffect lists the settings without effect in one warning.
 func (b *builder) tellNoEffect() {
 	list := slices.Sorted(maps.Keys(b.cat.without))
-	for i, what := range list {
-		if n := b.cat.without[what]; n > 1 {
-			list[i] = fmt.Sprintf("%s (%d times)", what, n)
+	for i, setting := range list {
+		if n := b.cat.without[setting]; n > 1 {
+			list[i] = fmt.Sprintf("%s (%d times)", setting, n)
 		}
 	}
 	if len(list) == 0 {

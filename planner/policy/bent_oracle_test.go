@@ -837,7 +837,7 @@ func TestDeadlinesThatPlansBendForAgainstTheOracle(t *testing.T) {
 	}
 }
 
-// bentShapes are what RM-DCWF and FIFO are compared with their oracle on where estimates are wrong, or needs differ.
+// bentShapes are the instances of RM-DCWF, FIFO and their oracle where estimates are wrong, or needs differ.
 var bentShapes = []sampled{
 	{60, Shape{Released: true, Dummies: true, Sizes: true, Memory: true, Tasks: 12, Nodes: 3}},
 	{100, Shape{Released: true, Wrong: true, Dummies: true}},

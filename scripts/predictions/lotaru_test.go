@@ -173,8 +173,8 @@ type outcome struct {
 	ratios          map[string]map[string][]float64
 }
 
-// corrected is the median error with a factor from the full runs on each machine: the median of what those of the task
-// itself tell, or those of the other tasks of its kind.
+// corrected is the median error with a factor from the full runs on each machine: the median over those of the task
+// itself, or over those of the other tasks of its kind.
 func (o *outcome) corrected(itself bool) float64 {
 	var errors []float64
 	for _, of := range o.ratios {

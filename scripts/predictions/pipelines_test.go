@@ -58,10 +58,12 @@ func TestPipelinesAgainstFirstComeFirstServed(t *testing.T) {
 		return p.gain(p.ranks)
 	})
 	fmt.Fprintf(w, `
-How much ranks gain: each of the %d pipelines of nf-core that Nextflow ran for [WfInstances](https://github.com/wfcommons/WfInstances) is
-alone on a host with %d cores, simulated, a core for each task. `+"`make predictions`"+` does this if `+"`GANTRY_WFINSTANCES`"+` names a clone.
-First come, first served is `+"`gbf`"+`, the mean of %d draws. Ranks by kinds are those that a server has learned from an earlier run, ranks by
-the graph are `+"`cpp`"+`. Parallelism is work over critical path. Per cents say how much shorter makespans are than first come, first served.
+The gain of ranks: each of the %d pipelines of nf-core that Nextflow ran for
+[WfInstances](https://github.com/wfcommons/WfInstances) is alone on a host with %d cores, simulated, a core for each
+task. `+"`make predictions`"+` does this if `+"`GANTRY_WFINSTANCES`"+` names a clone. First come, first served is
+`+"`gbf`"+`, the mean of %d draws. Ranks by kinds are those that a server has learned from an earlier run, ranks by the
+graph are `+"`cpp`"+`. Parallelism is work over critical path. Per cents are of the makespan under first come, first
+served.
 
 | pipeline | tasks | parallelism | first come, first served | by kinds | by the graph | %s | no schedule gains more than |
 | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -87,8 +89,8 @@ The %d with most tasks are those of the highest parallelism, too. The others can
 the mean of all %d is beyond any policy: their bound is %.1f %% at most, whatever number of cores all get. If each gets as many
 cores as its parallelism, at least two, ranks by the graph gain %.1f %% in the mean of all.
 `, counted, servers, len(all), atMost, wide)
-	bar(t, "makespans of the ten are shorter by, %", mean(all[:counted], func(p *pipeline) float64 {
-		return p.gain(p.heft)
+	bar(t, "makespans of the ten are shorter by ranks of kinds, %", mean(all[:counted], func(p *pipeline) float64 {
+		return p.gain(p.kinds)
 	}), 10, 100)
 	if *large {
 		pipelinesInContainers(t, w, all[:counted])
@@ -192,7 +194,7 @@ func (p *pipeline) kindRanks() map[string]time.Duration {
 	return ranks
 }
 
-// simulate returns the makespan on a node with so many cores, in seconds.
+// simulate returns the makespan on a node with that number of cores, in seconds.
 func (p *pipeline) simulate(t *testing.T, cores, seed int, pol planner.Policy) float64 {
 	t.Helper()
 	nodes := &planner.Platform{Groups: []string{""}, Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}
@@ -209,8 +211,8 @@ func (p *pipeline) simulate(t *testing.T, cores, seed int, pol planner.Policy) f
 	return time.Duration(e.Planner.View().Now()).Seconds()
 }
 
-// bound is a makespan that no schedule on so many cores is below: before the work of tasks that can begin after some
-// time at the earliest there is that time, and behind it the time for which others follow each of them at least.
+// bound is a lower bound of the makespan on that number of cores, in seconds: for each earliest start (head) and each
+// path that follows (tail), the head, the work of all tasks with no less of both over the cores, and the tail.
 func (p *pipeline) bound(cores int) (least float64) {
 	n := len(p.Tasks)
 	head, tail, order := make([]float64, n), make([]float64, n), p.Order()

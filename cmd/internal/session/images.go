@@ -306,7 +306,7 @@ func storeFacts(ctx context.Context) []container.Fact {
 	if err == nil {
 		defer s.Close()
 		if free, err = s.Try(ctx); err != nil {
-			err = fmt.Errorf("%s does not take what images have: %w", s.Dir(), err)
+			err = fmt.Errorf("%s does not store the attributes of files in images: %w", s.Dir(), err)
 		} else {
 			list, err = s.List()
 		}
@@ -316,7 +316,8 @@ func storeFacts(ctx context.Context) []container.Fact {
 			Advice: "set " + image.DirEnv + " to a directory on a local disk (ext4, xfs, btrfs)"}}
 	}
 	return []container.Fact{{Name: "image-store", Verdict: container.Yes,
-		Evidence: fmt.Sprintf("%s takes what images have; %s, space for %s", s.Dir(), term.Plural(len(list), "image"),
+		Evidence: fmt.Sprintf("%s stores the attributes of files in images; %s, space for %s", s.Dir(),
+			term.Plural(len(list), "image"),
 			term.Size(&free))}}
 }
 

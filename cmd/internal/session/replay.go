@@ -155,7 +155,7 @@ func (r *rerun) plan(ctx context.Context, policy string) (p *Planning, w work, e
 // repeat has p simulate the run: by an engine that knows as much as that of the run knew when it began, and by the
 // measurements.
 func (r *rerun) repeat(ctx context.Context, p *Planning) (w work, err error) {
-	p.Set.Reuse, p.Set.Scratch = false, false // tasks take over what they did in the run, and there are no files
+	p.Set.Reuse, p.Set.Scratch = false, false // tasks repeat their outcomes of the run, and there are no files
 	if w.Engine, err = p.Assemble(ctx); err != nil {
 		return w, err
 	}

@@ -23,8 +23,7 @@ type Instance struct {
 	Speeds    []float64 `json:"speeds"`
 	Bandwidth int64     `json:"bandwidth"` // between nodes, bytes per second
 	Flows     []Flow    `json:"workflows"`
-	// Seed says, with an error model, which estimates are wrong, and what policies choose at random; 0: that of the
-	// search.
+	// Seed is that of wrong estimates, with an error model, and of random choices of policies; 0: that of the search.
 	Seed uint64 `json:"seed,omitempty"`
 }
 

@@ -337,11 +337,12 @@ func final(err error) bool {
 
 // why explains why a registry does not give an image.
 func (p *puller) why(shown string, err error) error {
-	who, kind := "the registry "+p.domain, fetch.Away
+	server, kind := "the registry "+p.domain, fetch.Away
 	answer, answers := errors.AsType[*errcode.ErrorResponse](err)
 	switch {
 	case errors.Is(err, errStalled):
-		return fetch.Unusable(shown, who+" stalls: "+err.Error(), "try again later, or bring the image as an archive")
+		return fetch.Unusable(shown, server+" stalls: "+err.Error(),
+			"try again later, or bring the image as an archive")
 	case errors.Is(err, errdef.ErrNotFound):
 		kind = fetch.Absent
 	case answers && answer.StatusCode == http.StatusTooManyRequests:
@@ -355,7 +356,7 @@ func (p *puller) why(shown string, err error) error {
 	case strings.Contains(err.Error(), "HTTP response to HTTPS client"):
 		kind = fetch.Plain
 	case answers:
-		return fetch.Unusable(shown, who+" answers with an error: "+err.Error(), "try again later")
+		return fetch.Unusable(shown, server+" answers with an error: "+err.Error(), "try again later")
 	}
 	return fetch.Refused(kind, shown, p.domain, err.Error(), p.login, p.loginErr)
 }
