@@ -15,29 +15,13 @@ import (
 	"gantry/planner/unit"
 )
 
-func mustSimulate(t *testing.T, in Instance, spec string) []Stay {
+func mustSimulate(t *testing.T, in Instance, spec string) *Course {
 	t.Helper()
 	course, err := Simulate(in, spec)
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", spec, err, in)
 	}
-	return course.Stays
-}
-
-// copied is an instance of its own.
-func copied(t *testing.T, in Instance) Instance {
-	t.Helper()
-	out := Instance{Nodes: slices.Clone(in.Nodes), Clusters: in.Clusters, Held: in.Held,
-		Checkpoint: in.Checkpoint}
-	for _, w := range in.Workflows {
-		w.Tasks = slices.Clone(w.Tasks)
-		for i := range w.Tasks {
-			w.Tasks[i].On = slices.Clone(w.Tasks[i].On)
-			w.Tasks[i].Parents = slices.Clone(w.Tasks[i].Parents)
-		}
-		out.Workflows = append(out.Workflows, w)
-	}
-	return out
+	return course
 }
 
 // everySpec lists every policy with its defaults, then with every word that a parameter of it may have in their place,
@@ -95,7 +79,6 @@ func near(a, b unit.Time) bool { return max(a-b, b-a) <= 100 }
 // is five times as long: under every policy and pipeline, ties included, on alike and unlike nodes, on clusters with
 // copies, with several tenants, and with wrong estimates.
 func TestCommonFactorsOfSpeedsAndTimesChangeNoSchedule(t *testing.T) {
-	speeds := []float64{0.5, 1, 1.5}
 	shapes := []Shape{
 		{Tasks: 20, Dummies: true, Released: true, Speeds: speeds},
 		{Tasks: 20, Dummies: true, Released: true, Sizes: true, Speeds: speeds},
@@ -115,13 +98,13 @@ func TestCommonFactorsOfSpeedsAndTimesChangeNoSchedule(t *testing.T) {
 			for seed := range seedtest.Seeds(t, 12) {
 				shape := shapes[seed%6]
 				in := Draw(rand.New(rand.NewPCG(seed, 77)), shape)
-				want := mustSimulate(t, in, spec)
+				want := mustSimulate(t, in, spec).Stays
 				// Work and speeds, and so the sizes of copies and checkpoints stay.
-				faster := copied(t, in)
+				faster := in.clone()
 				for n := range faster.Nodes {
 					faster.Nodes[n].Speed *= 3
 				}
-				longer := copied(t, in)
+				longer := in.clone()
 				longer.Checkpoint *= 5
 				for w := range in.Workflows {
 					flow := &longer.Workflows[w]
@@ -135,7 +118,7 @@ func TestCommonFactorsOfSpeedsAndTimesChangeNoSchedule(t *testing.T) {
 						}
 					}
 				}
-				if d := Difference(mustSimulate(t, faster, spec), want, true); d != "" {
+				if d := Difference(mustSimulate(t, faster, spec).Stays, want, true); d != "" {
 					t.Fatalf("seed %d: three times as fast with three times the work: %s\n%s", seed, d, in)
 				}
 				deadlines := strings.HasPrefix(spec, "rm-dcwf") || strings.HasPrefix(spec, "fifo")
@@ -146,7 +129,7 @@ func TestCommonFactorsOfSpeedsAndTimesChangeNoSchedule(t *testing.T) {
 				for i := range stretched {
 					stretched[i].Start, stretched[i].End = 5*stretched[i].Start, 5*stretched[i].End
 				}
-				got := mustSimulate(t, longer, fiveTimes(spec))
+				got := mustSimulate(t, longer, fiveTimes(spec)).Stays
 				for i := range min(len(got), len(stretched)) { // what a checkpoint leaves is rounded to nanoseconds
 					a, b := &got[i], &stretched[i]
 					if in.Checkpoint > 0 && near(a.Start, b.Start) && near(a.End, b.End) {
@@ -247,8 +230,8 @@ func (to *newIDs) shuffleFlows(r *rand.Rand, in Instance, may func(w *Workflow) 
 }
 
 // instance returns one with the new ids.
-func (to *newIDs) instance(t *testing.T, in Instance) Instance {
-	out := copied(t, in)
+func (to *newIDs) instance(in Instance) Instance {
+	out := in.clone()
 	for n, at := range to.nodes {
 		if out.Nodes[at] = in.Nodes[n]; in.Clusters {
 			out.Nodes[at].Group = planner.GroupID(at)
@@ -361,7 +344,7 @@ func TestIDsChangeNoScheduleWithoutTies(t *testing.T) {
 					bound = !strings.HasPrefix(spec, "rm-dcwf") && spec != "fifo"
 					tasks, flows = tasks || !bound && s.Held, flows || !bound && s.Held
 				}
-				want := mustSimulate(t, in, spec)
+				want := mustSimulate(t, in, spec).Stays
 				to := unchanged(in)
 				if !tasks {
 					to.shuffleTasks(r, in)
@@ -374,8 +357,8 @@ func TestIDsChangeNoScheduleWithoutTies(t *testing.T) {
 				if !nodes {
 					to.nodes = r.Perm(len(in.Nodes))
 				}
-				other := to.instance(t, in)
-				if d := Difference(mustSimulate(t, other, spec), to.stays(want), bound); d != "" {
+				other := to.instance(in)
+				if d := Difference(mustSimulate(t, other, spec).Stays, to.stays(want), bound); d != "" {
 					t.Errorf("seed %d, new ids %v: %s\n%s", seed, to, d, in)
 				}
 			}

@@ -2,16 +2,11 @@ package policy_test
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
-	"os"
 	"slices"
-	"strings"
-	"testing"
 	"time"
 
 	"gantry/planner"
-	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 )
 
@@ -38,28 +33,14 @@ func (t *poolTask) inputs() (out []*poolTask) {
 // copying is how long it takes to bring what a task reads to a node, one file after the other: half as long within a
 // rack.
 func (s *poolSim) copying(t *poolTask, to int) (sum time.Duration) {
-	if !s.copies {
-		return 0
-	}
 	for _, f := range t.inputs() {
 		best := f.size
 		for _, from := range s.holds[f] {
-			best = min(best, s.between(f.size, from, to))
+			best = min(best, s.in.between(f.size, from, to))
 		}
 		sum += best
 	}
 	return sum
-}
-
-// between is how long a copy takes that takes so long between racks.
-func (s *poolSim) between(d time.Duration, from, to int) time.Duration {
-	switch {
-	case from == to:
-		return 0
-	case s.nodes[from].rack == s.nodes[to].rack:
-		return d / 2
-	}
-	return d
 }
 
 // isLarge reports whether the place of a task matters.
@@ -315,71 +296,6 @@ func pairs(tasks, nodes []int, edges [][]int) (count int) {
 	return count
 }
 
-// Tasks go where their data is, wait for it, or have it moved, as the oracle says: for jobs in turn, and for tenants
-// with deadlines, shares and preemption.
-func TestLocalityAgainstTheOracle(t *testing.T) {
-	dla, suite := pool{split: true}, pool{urgent: true, split: true, room: true, shares: 1}
-	edf, stop, never := suite, suite, suite
-	edf.edf, edf.ahead, stop.stop, never.room = true, true, true, false
-	behind := never
-	behind.edf = true
-	leave, second := suite, suite
-	leave.leave, second.shares = true, 2
-	for _, c := range []struct {
-		spec  string
-		rules pool
-		data  dataRules
-	}{
-		{"dla:large=0", dla, dataRules{}},
-		{"dla:large=7", dla, dataRules{large: 7 * time.Second}},
-		{"dla:large=0,batch=1", dla, dataRules{batch: 1}},
-		{"dla:large=0,batch=3", dla, dataRules{batch: 3}},
-		{"dla:large=0,hops=1", dla, dataRules{hops: 1}},
-		{"dla:large=0,hops=2", dla, dataRules{hops: 2}},
-		{"3dsf:large=0", suite, dataRules{}},
-		{"3dsf:large=7", suite, dataRules{large: 7 * time.Second}},
-		{"3dsf:large=0,batch=1,misfit=stop", stop, dataRules{batch: 1}},
-		{"3dsf:large=0,batch=3,order=edf,late=ahead", edf, dataRules{batch: 3}},
-		{"3dsf:large=0,hops=1,room=never", never, dataRules{hops: 1}},
-		{"3dsf:large=0,batch=1,order=edf,room=never", behind, dataRules{batch: 1}},
-		{"3dsf:large=0,hops=2", suite, dataRules{hops: 2}},
-		{"3dsf:large=0,room=leave", leave, dataRules{}},
-		{"3dsf:large=0,level=2", second, dataRules{}},
-	} {
-		t.Run(c.spec, func(t *testing.T) {
-			t.Parallel()
-			rules := c.rules
-			rules.data = &c.data
-			waited, moved := 0, 0
-			shapes := localityShapes
-			if rules.shares > 0 {
-				shapes = tenantsWithData
-			}
-			for _, shape := range shapes {
-				shape.Checkpoints = rules.leave
-				Compare(t, shape.n, shape.Shape, func(in Instance) (string, error) {
-					course, err := Simulate(in, c.spec)
-					if err != nil {
-						return "", err
-					}
-					for _, n := range course.Notes {
-						var to string
-						if k, _ := fmt.Sscanf(n.Text, "waits for %s", &to); k == 1 {
-							waited++
-						} else if k, _ := fmt.Sscanf(n.Text, "moves its data to %s", &to); k == 1 {
-							moved++
-						}
-					}
-					return Difference(course.Stays, tenantsOracle(in, rules), true), nil
-				})
-			}
-			if enough := seedtest.Times(80) / 14; c.data.hops < 2 && (waited < enough || moved < enough) {
-				t.Errorf("tasks wait for data %d times, and have it moved %d times", waited, moved)
-			}
-		})
-	}
-}
-
 var localityShapes = []sampled{
 	{80, Shape{Held: true, Sizes: true, Dummies: true, Released: true}},
 	{80, Shape{Held: true, Groups: 2, Speeds: speeds}},
@@ -392,55 +308,4 @@ var tenantsWithData = []sampled{
 	{80, Shape{Held: true, Groups: 2, Sizes: true, Tenants: 3, Speeds: speeds}},
 	{40, Shape{Held: true, Groups: 2, Sizes: true, Memory: true, Tenants: 4, Wrong: true}},
 	{40, faulty(Shape{Held: true, Groups: 2, Sizes: true, Memory: true, Tenants: 4, Wrong: true})},
-}
-
-// Copies take time, but no task is large. Nodes that ask in turn may look at what they hold.
-func TestTenantsWithSmallDataAgainstTheOracle(t *testing.T) {
-	for _, c := range []struct {
-		spec  string
-		rules pool
-	}{
-		{"3dsf", pool{urgent: true, split: true, room: true, shares: 1}},
-		{"pds", pool{urgent: true, split: true, room: true}},
-		{"drf", pool{shares: 1}},
-		{"capacity", pool{shares: -1, turns: true, looks: true}},
-		{"capacity:data=ignored", pool{shares: -1, turns: true}},
-	} {
-		t.Run(c.spec, func(t *testing.T) {
-			t.Parallel()
-			for _, shape := range tenantsWithData {
-				Compare(t, shape.n, shape.Shape, func(in Instance) (string, error) {
-					course, err := Simulate(in, c.spec)
-					if err != nil {
-						return "", err
-					}
-					return Difference(course.Stays, tenantsOracle(in, c.rules), true), nil
-				})
-			}
-		})
-	}
-}
-
-// What runs of more instances found: tasks that end next at one instant and make room for a deadline task together, and
-// a node that is closed for a suspended task while a batch is gathered; and a suspended task that is lost as soon as it
-// has continued.
-func TestTenantsOnInstancesThatWereFound(t *testing.T) {
-	text, err := os.ReadFile("testdata/tenants.jsonl")
-	must(t, err)
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	suite := pool{urgent: true, split: true, room: true, shares: 1}
-	edf := suite
-	edf.edf, edf.ahead, edf.data = true, true, &dataRules{batch: 3}
-	for i, c := range []struct {
-		spec  string
-		rules pool
-	}{{"3dsf", suite}, {"3dsf:large=0,batch=3,order=edf,late=ahead", edf}, {"3dsf", suite}} {
-		in, err := Parse(lines[i])
-		must(t, err)
-		course, err := Simulate(in, c.spec)
-		must(t, err)
-		if d := Difference(course.Stays, tenantsOracle(in, c.rules), true); d != "" {
-			t.Errorf("%s: %s\n%s", c.spec, d, in)
-		}
-	}
 }

@@ -274,9 +274,9 @@ func (p *mrcpPlan) stay(f, i, n int, plan []Stay) time.Duration {
 	d := p.estimate(f, i, n)
 	for _, q := range p.inputs(f, i) {
 		if p.ended[[2]int{f, q}] {
-			d += p.between(f, q, p.nearest(f, q, n), n)
+			d += p.between(p.task(f, q).Copy, p.nearest(f, q, n), n)
 		} else {
-			d += p.between(f, q, find(append(plan, p.running()...), f, q).Node, n)
+			d += p.between(p.task(f, q).Copy, find(append(plan, p.running()...), f, q).Node, n)
 		}
 	}
 	return d
@@ -550,10 +550,7 @@ func mrcpDiffers(in Instance, few int) (string, error) {
 			break
 		}
 	}
-	for k := range p.stays {
-		p.stays[k].Task = number[p.stays[k].Workflow][p.stays[k].Task]
-	}
-	return Difference(got.Stays, p.stays, true), nil
+	return Difference(got.Stays, renumbered(p.stays, number), true), nil
 }
 
 // solvedShapes are what MRCP-RM is compared with its oracle on, which searches exhaustively: few tasks.
@@ -619,9 +616,9 @@ func TestMRCPLosesToNobodyOnABatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for seed := range seedtest.Same(t, 100, c.found...) {
 				in := Draw(rand.New(rand.NewPCG(seed, 44)), c.shape)
-				n, least := lateOf(t, in, "mrcp-rm"), 1<<30
+				n, least := mustSimulate(t, in, "mrcp-rm").Late, 1<<30
 				for _, spec := range []string{"rm-dcwf", "edf", "fifo", "rm-dcwf:ed-sl-tsp2"} {
-					least = min(least, lateOf(t, in, spec))
+					least = min(least, mustSimulate(t, in, spec).Late)
 				}
 				if n > least {
 					t.Errorf("seed %d: %d late, another policy has %d", seed, n, least)

@@ -1,13 +1,7 @@
 // Tests compare policies with oracles: an oracle is a small, slow implementation of the same policy that is written
 // like the pseudo-code of its paper and shares no code with the planner. This file has random instances and their
 // simulation by the engine; Compare draws instances, and shrinks one on which the two disagree as far as it can. A new
-// family of policies needs an oracle, a Shape, and one call of Compare:
-//
-//	Compare(t, 200, shape, func(i Instance) (string, error) {
-//		course, err := Simulate(i, "edf")
-//		...
-//		return Difference(course.Stays, myOracle(i), true), nil
-//	})
+// family of policies needs an oracle, a Shape, and a row of TestPoliciesAgreeWithTheirOracles.
 
 package policy_test
 
@@ -17,7 +11,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"gantry/executor"
@@ -134,6 +127,17 @@ func (in *Instance) Timed() (n int) {
 		}
 	}
 	return n
+}
+
+// between is how long a copy takes that takes so long between groups: half as long within one.
+func (in *Instance) between(d time.Duration, from, to int) time.Duration {
+	switch {
+	case from == to || !in.Held:
+		return 0
+	case in.Nodes[from].Group == in.Nodes[to].Group:
+		return d / 2
+	}
+	return d
 }
 
 // Platform returns the nodes as the planner knows them.
@@ -360,45 +364,11 @@ func (s Stay) String() string {
 	return fmt.Sprintf("task %d.%d on node %d in [%v, %v]", s.Workflow, s.Task, s.Node, s.Start, s.End)
 }
 
-// String describes an instance for people, and as JSON for Parse.
+// String is an instance as JSON.
 func (in Instance) String() string {
-	var b strings.Builder
-	for i, n := range in.Nodes {
-		fmt.Fprintf(&b, "node %d: %g cores, memory %d, speed %g, group %d\n", i, float64(n.Cores)/1000, n.Memory,
-			n.Speed, n.Group)
-	}
-	for w := range in.Workflows {
-		flow := &in.Workflows[w]
-		fmt.Fprintf(&b, "workflow %d arrives at %v, release %v, due at %v:\n", w, flow.Arrive, flow.Release, flow.Due)
-		for i := range flow.Tasks {
-			t := &flow.Tasks[i]
-			fmt.Fprintf(&b, "  task %d runs %v (estimate %v), %g cores, memory %d, stage %d, after %v\n", i, t.Run,
-				t.Estimate(), float64(t.Cores)/1000, t.Memory, t.Stage, t.Parents)
-			if t.Lost > 0 || t.Fail {
-				fmt.Fprintf(&b, "    %d attempts are lost, or fail: %v; then it fails: %v\n", t.Lost, t.Exits, t.Fail)
-			}
-			if t.On != nil || t.Copy > 0 {
-				fmt.Fprintf(&b, "    runs by node %v, copies %v\n", t.On, t.Copy)
-			}
-		}
-	}
-	if in.Checkpoint > 0 {
-		fmt.Fprintf(&b, "checkpoints move in %v\n", in.Checkpoint)
-	}
-	b.WriteString(marshal(in))
-	return b.String()
-}
-
-func marshal(in Instance) string {
 	text, err := json.Marshal(in)
 	if err != nil {
 		panic(err) // numbers only
 	}
 	return string(text)
-}
-
-// Parse reads the JSON of an instance.
-func Parse(text string) (in Instance, err error) {
-	err = json.Unmarshal([]byte(text), &in)
-	return in, err
 }

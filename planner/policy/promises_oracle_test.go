@@ -3,7 +3,6 @@ package policy_test
 import (
 	"cmp"
 	"slices"
-	"testing"
 	"time"
 
 	"gantry/planner/unit"
@@ -64,7 +63,7 @@ func (s *poolSim) arrival(f *poolTask, n int) unit.Time {
 	}
 	best := f.size
 	for _, m := range s.holds[f] {
-		best = min(best, s.between(f.size, m, n))
+		best = min(best, s.in.between(f.size, m, n))
 	}
 	return s.now.Add(best)
 }
@@ -156,41 +155,4 @@ var overlappedTenants = []sampled{
 	{80, Shape{Overlapped: true, Groups: 2, Sizes: true, Tenants: 3, Speeds: speeds}},
 	{40, Shape{Overlapped: true, Groups: 2, Sizes: true, Memory: true, Tenants: 4, Wrong: true}},
 	{40, faulty(Shape{Overlapped: true, Groups: 2, Sizes: true, Memory: true, Tenants: 4, Wrong: true})},
-}
-
-func TestTenantsWithOverlappedCopiesAgainstTheOracle(t *testing.T) {
-	suite, dla := pool{urgent: true, split: true, room: true, shares: 1}, pool{split: true}
-	large, matched := suite, dla
-	large.data, matched.data = &dataRules{}, &dataRules{}
-	leave := suite
-	leave.leave = true
-	for _, c := range []struct {
-		spec  string
-		rules pool
-	}{
-		{"drf", pool{shares: 1}},
-		{"capacity", pool{shares: -1, turns: true, looks: true}},
-		{"capacity:data=ignored", pool{shares: -1, turns: true}},
-		{"pds:room=never", pool{urgent: true, split: true}},
-		{"pds", pool{urgent: true, split: true, room: true}},
-		{"3dsf", suite},
-		{"3dsf:room=leave", leave},
-		{"dla", dla},
-		{"dla:large=0", matched},
-		{"3dsf:large=0", large},
-	} {
-		t.Run(c.spec, func(t *testing.T) {
-			t.Parallel()
-			for _, shape := range overlappedTenants {
-				shape.Checkpoints = c.rules.leave
-				Compare(t, shape.n, shape.Shape, func(in Instance) (string, error) {
-					course, err := Simulate(in, c.spec)
-					if err != nil {
-						return "", err
-					}
-					return Difference(course.Stays, tenantsOracle(in, c.rules), true), nil
-				})
-			}
-		})
-	}
 }

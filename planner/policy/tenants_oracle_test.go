@@ -5,11 +5,11 @@ import (
 	"math"
 	"math/big"
 	"slices"
-	"testing"
+	"strconv"
+	"strings"
 	"time"
 
 	"gantry/planner"
-	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 )
 
@@ -35,6 +35,51 @@ type pool struct {
 
 	data  *dataRules // where tasks are put whose data is large; nil: like others
 	looks bool       // with turns: of the tasks of a job a node takes one whose data it has
+}
+
+// rulesOf are the rules of a policy.
+func rulesOf(spec string) pool {
+	name, params, _ := strings.Cut(spec, ":")
+	p := map[string]pool{"pds": {urgent: true, split: true, room: true}, "dla": {split: true}, "drf": {shares: 1},
+		"3dsf":     {urgent: true, split: true, room: true, shares: 1},
+		"capacity": {shares: -1, turns: true, looks: true}}[name]
+	var data dataRules
+	for _, param := range strings.Split(params, ",") {
+		key, word, _ := strings.Cut(param, "=")
+		n, _ := strconv.Atoi(word)
+		switch key {
+		case "order":
+			p.edf = word == "edf"
+		case "late":
+			p.ahead = word == "ahead"
+		case "misfit":
+			p.stop = word == "stop"
+		case "room":
+			p.room, p.leave = word != "never", word == "leave"
+		case "level":
+			p.shares = n
+		case "queues":
+			p.classes = word == "class"
+		case "by":
+			p.shares = 1
+		case "shares":
+			for _, part := range strings.Split(word, "/") {
+				n, _ := strconv.ParseInt(part, 10, 64)
+				p.parts = append(p.parts, n)
+			}
+		case "elastic":
+			p.capped = word == "no"
+		case "data":
+			p.looks = word != "ignored"
+		case "large":
+			data.large, p.data = time.Duration(n)*time.Second, &data
+		case "batch":
+			data.batch = n
+		case "hops":
+			data.hops = n
+		}
+	}
+	return p
 }
 
 type poolTask struct {
@@ -71,6 +116,7 @@ type poolNode struct {
 }
 
 type poolSim struct {
+	in         Instance
 	rules      pool
 	nodes      []poolNode
 	total      [2]int64
@@ -85,8 +131,6 @@ type poolSim struct {
 	left       bool  // tasks were suspended in this round
 	emptied    []int // nodes that tasks leave in this round
 	stays      []Stay
-	copies     bool                // copies between nodes take time
-	checkpoint time.Duration       // what moving one takes
 	holds      map[*poolTask][]int // nodes with the output of a task
 	wake       unit.Time           // when a task that waits for a node wants to be looked at
 	overlapped bool                // copies overlap other work
@@ -192,10 +236,10 @@ func (s *poolSim) begin(t *poolTask, n int) {
 
 // bringing is how long it takes to bring the checkpoint of a task to a node.
 func (s *poolSim) bringing(t *poolTask, n int) time.Duration {
-	if t.done == nil || !s.copies {
+	if t.done == nil {
 		return 0
 	}
-	return s.between(s.checkpoint, t.kept, n)
+	return s.in.between(s.in.Checkpoint, t.kept, n)
 }
 
 // count counts what a task holds for its tenant, or takes that back.
@@ -577,8 +621,8 @@ func (s *poolSim) victims(t *poolTask) (at int, best []*poolTask) {
 
 // tenantsOracle returns the course of an instance.
 func tenantsOracle(in Instance, rules pool) []Stay {
-	s := &poolSim{rules: rules, copies: in.Held, checkpoint: in.Checkpoint, holds: map[*poolTask][]int{},
-		overlapped: in.Overlapped, coming: map[poolCopy]unit.Time{}}
+	s := &poolSim{in: in, rules: rules, holds: map[*poolTask][]int{}, overlapped: in.Overlapped,
+		coming: map[poolCopy]unit.Time{}}
 	for _, n := range in.Nodes {
 		node := poolNode{total: capacityOf(n), speed: n.Speed, rack: n.Group}
 		s.total[1] += n.Memory
@@ -744,82 +788,11 @@ var tenantShapes = []sampled{
 		Released: true, Groups: 2}},
 }
 
-func TestTenantsAgainstTheOracle(t *testing.T) {
-	for _, c := range []struct {
-		spec  string
-		rules pool
-	}{
-		{"pds:room=never", pool{urgent: true, split: true}},
-		{"pds", pool{urgent: true, split: true, room: true}},
-		{"pds:order=edf,room=never", pool{urgent: true, edf: true, split: true}},
-		{"pds:order=edf,late=ahead,room=freeze", pool{urgent: true, edf: true, ahead: true, split: true, room: true}},
-		{"drf", pool{shares: 1}},
-		{"drf:misfit=stop", pool{shares: 1, stop: true}},
-		{"drf:level=2", pool{shares: 2}},
-		{"3dsf", pool{urgent: true, split: true, room: true, shares: 1}},
-		{"3dsf:misfit=stop,late=ahead", pool{urgent: true, ahead: true, split: true, room: true, shares: 1,
-			stop: true}},
-		{"dla", pool{split: true}},
-		{"capacity", pool{shares: -1, turns: true}},
-		{"capacity:queues=class,by=dominant,shares=5/3/2", pool{shares: 1, turns: true, classes: true,
-			parts: []int64{5, 3, 2}}},
-		{"capacity:elastic=no,queues=class", pool{shares: -1, turns: true, classes: true, capped: true}},
-		{"capacity:elastic=no", pool{shares: -1, turns: true, capped: true}},
-		{"capacity:elastic=no,by=dominant,shares=2/1/1/1", pool{shares: 1, turns: true, capped: true,
-			parts: []int64{2, 1, 1, 1}}},
-	} {
-		t.Run(c.spec, func(t *testing.T) {
-			t.Parallel()
-			for _, shape := range tenantShapes {
-				Compare(t, shape.n, shape.Shape, func(in Instance) (string, error) {
-					course, err := Simulate(in, c.spec)
-					if err != nil {
-						return "", err
-					}
-					return Difference(course.Stays, tenantsOracle(in, c.rules), true), nil
-				})
-			}
-		})
-	}
-}
-
+// leavingShapes are those where tasks that make room leave, with a checkpoint, and continue on any node, before new
+// regular tasks.
 var leavingShapes = []sampled{
 	{100, Shape{Sizes: true, Memory: true, Tenants: 3, Checkpoints: true}},
 	{100, Shape{Sizes: true, Tenants: 3, Nodes: 2, Dummies: true, Released: true, Checkpoints: true}},
 	{60, faulty(Shape{Sizes: true, Memory: true, Tenants: 3, Checkpoints: true, Wrong: true,
 		Speeds: speeds, Groups: 2})},
-}
-
-// Tasks that make room by leaving, with a checkpoint, continue on any node, before new regular tasks.
-func TestTenantsWithCheckpointsAgainstTheOracle(t *testing.T) {
-	for _, c := range []struct {
-		spec  string
-		rules pool
-	}{
-		{"pds:room=leave", pool{urgent: true, split: true, room: true, leave: true}},
-		{"pds:order=edf,late=ahead,room=leave", pool{urgent: true, edf: true, ahead: true, split: true, room: true,
-			leave: true}},
-		{"3dsf:room=leave", pool{urgent: true, split: true, room: true, shares: 1, leave: true}},
-	} {
-		t.Run(c.spec, func(t *testing.T) {
-			t.Parallel()
-			left := 0
-			for _, shape := range leavingShapes {
-				Compare(t, shape.n, shape.Shape, func(in Instance) (string, error) {
-					course, err := Simulate(in, c.spec)
-					if err != nil {
-						return "", err
-					}
-					want := tenantsOracle(in, c.rules)
-					if len(want) > in.Timed() && !shape.Lost {
-						left++
-					}
-					return Difference(course.Stays, want, true), nil
-				})
-			}
-			if seedtest.Times(40) >= 40 && left < 2 { // so few leave that a part of the instances may have none
-				t.Errorf("tasks leave their nodes in %d instances only", left)
-			}
-		})
-	}
 }
