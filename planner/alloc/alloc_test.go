@@ -17,27 +17,6 @@ func run(t *testing.T, spec, scenario, picture string) {
 	plannertest.New(t, pol, scenario).RunAll().Want(picture)
 }
 
-// List passes over what does not fit: c, of one core, overtakes b, which waits for two.
-func TestListPassesOverWhatDoesNotFit(t *testing.T) {
-	run(t, "gbf:first", `
-		nodes 2
-		A a=3
-		B b=2x2
-		C c=4`, `
-		n0 aaa.bb
-		   ccccbb`)
-}
-
-// A list takes the fastest node with room, the lowest id among equals.
-func TestListTakesTheFastestNode(t *testing.T) {
-	run(t, "gbf:first", `
-		nodes 1 1*2 1*2
-		A a=2 b=4 c=4 d=2`, `
-		n0 cccc
-		n1 ad
-		n2 bb`)
-}
-
 // Of nodes of one speed only the slow one is idle: b is done earlier if it waits a second for the fast one.
 func TestPostponingWaitsForAFasterNode(t *testing.T) {
 	const scenario = `
@@ -112,15 +91,6 @@ func TestEarliestFinishFillsGaps(t *testing.T) {
 		A  a=2 b=6 c=3 d=2 a>c:2 b>c`, `
 		n0 bbbbbb
 		n1 aadd..ccc`)
-}
-
-// A deadline job that cannot wait takes the core of the regular task of low priority, which resumes when it is done.
-func TestTenantsMakeRoom(t *testing.T) {
-	run(t, "pds", `
-		nodes 1
-		A     low a=6
-		B @2  due=5 b=2`, `
-		n0 aabbaaaa`)
 }
 
 // An input from outside is copied once its reader has a place: b, which waits for the fast node, gets its place when a

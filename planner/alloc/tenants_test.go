@@ -211,78 +211,6 @@ func TestDeadlineJobsAreNeverSuspended(t *testing.T) {
 	}
 }
 
-// Tasks that are looked at together for the sake of their data are served in the same order as one by one.
-func TestBatchesServeNobodyOutOfTurn(t *testing.T) {
-	p := nodes(1, unit.Vector{8000, unit.Unlimited, unit.Unlimited}, 0)
-	jobs := []job{
-		{name: "x", run: 10, cores: 2},
-		{name: "D1", at: 1, run: 10, due: 15, cores: 4}, {name: "D2", at: 1, run: 10, due: 21, cores: 4},
-		{name: "D3", at: 1, run: 30, due: 100, cores: 2},
-	}
-	for _, spec := range []string{"pds", "3dsf", "3dsf:batch=1", "3dsf:batch=2"} {
-		lines, _ := serve(t, spec, p, jobs)
-		expect(t, only(lines, "start"), "0 start x n1", "1 start D1 n1", "10 start D2 n1", "11 start D3 n1")
-	}
-	for _, spec := range []string{"dla", "dla:batch=1", "3dsf:misfit=stop"} {
-		lines, _ := serve(t, spec, p, []job{{name: "A1", run: 10, cores: 6}, {name: "A2", run: 10, cores: 6},
-			{name: "A3", run: 30, cores: 2}})
-		expect(t, only(lines, "start"), "0 start A1 n1", "10 start A2 n1", "10 start A3 n1")
-	}
-	tenants := []job{{name: "c1", run: 30, cores: 2, tenant: "C"}, {name: "c2", run: 30, cores: 1, tenant: "C"},
-		{name: "a", run: 10, cores: 5, tenant: "A"}, {name: "b", run: 10, cores: 6, tenant: "B"}}
-	lines, _ := serve(t, "3dsf:misfit=stop", p, tenants)
-	expect(t, only(lines, "start"), "0 start c1 n1", "0 start a n1", "10 start b n1", "20 start c2 n1")
-	lines, _ = serve(t, "3dsf:misfit=skip", p, tenants)
-	expect(t, only(lines, "start"), "0 start c1 n1", "0 start a n1", "0 start c2 n1", "30 start b n1")
-}
-
-// The end of a task that begins in this round counts: D2 fits when D1 has ended, so nobody has to make room.
-func TestTasksOfThisRoundWillBeReleasedToo(t *testing.T) {
-	p := nodes(1, unit.Vector{8000, unit.Unlimited, unit.Unlimited}, 0)
-	for _, spec := range []string{"pds", "3dsf"} {
-		lines, _ := serve(t, spec, p, []job{
-			{name: "r1", run: 30, low: true, cores: 4}, {name: "D1", at: 1, run: 1, due: 4, cores: 4},
-			{name: "D2", at: 1, run: 5, due: 11, cores: 4},
-		})
-		expect(t, lines, "0 start r1 n1", "1 start D1 n1", "2 ok D1", "2 start D2 n1", "7 ok D2", "30 ok r1")
-	}
-}
-
-// A job that left its node with a checkpoint comes before new regular jobs, however many of them would fit before it.
-func TestWhoLeftIsNotOvertakenByNewRegularJobs(t *testing.T) {
-	p := nodes(1, unit.Vector{4000, unit.Unlimited, unit.Unlimited}, 0)
-	jobs := []job{{name: "old", run: 20, low: true, cores: 4}, {name: "D", at: 5, run: 5, due: 11, cores: 2}}
-	for i := range 20 {
-		jobs = append(jobs, job{name: fmt.Sprint("s", i), at: 6 + i/2, run: 3, cores: 1})
-	}
-	lines, _ := serve(t, "pds:room=leave", p, jobs)
-	expect(t, only(lines, "old", "D"), "0 start old n1", "5 preempted old", "5 start D n1", "10 ok D",
-		"10 start old n1", "25 ok old")
-}
-
-// A chain of 2 s and 2 s that is due in 6 s can be saved, although moving the file between them to another node would
-// take 5 s.
-func TestOnlyJobsThatNothingCanSaveAreLate(t *testing.T) {
-	p := nodes(2, unit.Vector{1000, unit.Unlimited, unit.Unlimited}, 0)
-	p.Join(0, 0, 2_000_000, 0)
-	chain := &trace.Workflow{Name: "chain", Label: "chain", Files: []trace.File{{Name: "f", Size: 10_000_000,
-		Sized: true, Producer: 0}},
-		Tasks: []trace.Task{
-			{ID: "c1", Kind: "k", Cores: 1, Retries: -1, Runtime: 2 * time.Second, Outputs: []int32{0},
-				Children: []int32{1}},
-			{ID: "c2", Kind: "k", Cores: 1, Retries: -1, Runtime: 2 * time.Second, Inputs: []int32{0},
-				Parents: []int32{0}},
-		}}
-	lines := serveAll(t, "pds:room=never", p,
-		executor.Submission{Name: "r", Workflow: &trace.Workflow{Name: "r", Label: "r", Tasks: []trace.Task{
-			{ID: "r1", Kind: "k", Cores: 1, Retries: -1, Runtime: time.Second}, {ID: "r2", Kind: "k", Cores: 1,
-				Retries: -1, Runtime: time.Second},
-			{ID: "r3", Kind: "k", Cores: 1, Retries: -1, Runtime: 9 * time.Second}, {ID: "r4", Kind: "k", Cores: 1,
-				Retries: -1, Runtime: 9 * time.Second}}}},
-		executor.Submission{At: 0, Name: "chain", Workflow: chain, Class: planner.Deadline, Due: 6e9})
-	expect(t, only(lines, "c1", "c2"), "0 start c1 n1", "2 ok c1", "2 start c2 n1", "4 ok c2")
-}
-
 // A job that became too late is found behind one that is not and has no room, also if tasks were added to it.
 func TestLateJobsAreFoundAnywhereInTheQueue(t *testing.T) {
 	p := nodes(1, unit.Vector{2000, unit.Unlimited, unit.Unlimited}, 0)
@@ -376,36 +304,6 @@ func TestCapacitiesOfQueues(t *testing.T) {
 			t.Errorf("%s: %v, expected %v", spec, got, want)
 		}
 	}
-}
-
-// Queues that are known from the beginning have their part from the beginning: a first burst does not take the parts of
-// the others.
-func TestAFirstBurstLeavesTheOtherQueuesTheirParts(t *testing.T) {
-	p := nodes(1, unit.Vector{6000, 63 << 30, unit.Unlimited}, 0)
-	for spec, want := range map[string]int{
-		"capacity:elastic=no,queues=class": 2, "capacity:elastic=no,queues=class,shares=2/3/1": 3,
-		"capacity:elastic=no,queues=tenant,shares=1/1": 3,
-		"capacity:elastic=yes,queues=class":            6,
-	} {
-		var jobs []job
-		for i := range 12 {
-			jobs = append(jobs, job{name: fmt.Sprint("r", i), run: 10, cores: 1, memory: 10 << 30, tenant: "t"})
-		}
-		lines, _ := serve(t, spec, p, jobs)
-		if first := only(lines, "start"); len(slices.DeleteFunc(first,
-			func(l string) bool { return !strings.HasPrefix(l, "0 ") })) != want {
-			t.Errorf("%s: starts %v, expected %d at once", spec, first, want)
-		}
-	}
-}
-
-func TestTheFirstJobOfACapacityQueueHoldsBackThoseBehindIt(t *testing.T) {
-	p := nodes(1, unit.Vector{4000, unit.Unlimited, unit.Unlimited}, 0)
-	lines, _ := serve(t, "capacity", p, []job{{name: "a1", tenant: "a", run: 10, cores: 3},
-		{name: "a2", at: 1, tenant: "a", run: 10, cores: 2},
-		{name: "a3", at: 2, tenant: "a", run: 1, cores: 1}, {name: "b1", at: 3, tenant: "b", run: 1, cores: 1}})
-	expect(t, lines, "0 start a1 n1", "3 start b1 n1", "4 ok b1", "10 ok a1", "10 start a2 n1", "10 start a3 n1",
-		"11 ok a3", "20 ok a2")
 }
 
 func TestWithAStopAtTheFirstMisfitOtherQueuesWaitToo(t *testing.T) {

@@ -81,18 +81,6 @@ func TestFairWorkflowPrioritizationTakesCriticalPathsAtTheAverageSpeed(t *testin
 		n1 cccccceeeeeeeeeeeeeeeeee`)
 }
 
-// At 5 s both nodes are past the ends they were estimated to have, and so about to be free, whatever they have run: b
-// takes the first.
-func TestWorkloadHEFTExpectsOverrunsToEndAtOnce(t *testing.T) {
-	run(t, "wheft", `
-		nodes 1 1
-		C     c=2(20)
-		A @1  a=1(10)
-		B @5  b=1(10)`).Want(`
-		n0 ccccccccccccccccccccbbbbbbbbbb
-		n1 .aaaaaaaaaa`)
-}
-
 // At 5 s the first node runs a task that should have ended, and so is as soon free as the second, which is idle: of
 // equal finishes the lower node has b. With overrun=soon it is free a millisecond later.
 func TestWorkloadHEFTTakesOverrunsAsEndingNow(t *testing.T) {
@@ -100,24 +88,6 @@ func TestWorkloadHEFTTakesOverrunsAsEndingNow(t *testing.T) {
 		"wheft:overrun=soon": "n0 cccccccccccccccccccc\nn1 .....bbbbbbbbbb"} {
 		run(t, spec, "nodes 1 1\nC c=2(20)\nB @5 b=1(10)").Want(want)
 	}
-}
-
-// a and b have one rank; b becomes free first.
-func TestPlansTakeTasksOfOneRankByTheirIDs(t *testing.T) {
-	for _, spec := range []string{"heft", "wheft"} {
-		run(t, spec, "nodes 1\nW x=1 y=2 a=1 b=1 x>b y>a").Want("n0 yyxab")
-	}
-}
-
-// One fast and one slow node: the long task waits for the fast one though the slow one is idle, and its workflow waits
-// with it.
-func TestOWMWaitsForAFasterBusyNode(t *testing.T) {
-	run(t, "owm:order=highest", `
-		nodes 1*3/2 1*1/2
-		U     a=6 b=3
-		V     e=6 f=1.5 e>f`).Want(`
-		n0 eeeeaaaaf
-		n1 ....bbbbbb`)
 }
 
 // At 0 s there is no room for b, and so c starts; at 3 s there is.

@@ -3,14 +3,11 @@ package timeline_test
 import (
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 
 	"gantry/planner/seed/seedtest"
 	"gantry/planner/timeline"
@@ -18,41 +15,6 @@ import (
 )
 
 const s = unit.Time(time.Second)
-
-// Mu'alem & Feitelson 2001, conservative backfilling: every job in the order of the queue takes its earliest place. Ten
-// processors, six of them taken until 10 s.
-func TestConservativeBackfilling(t *testing.T) {
-	jobs := []struct {
-		name  string
-		cores int64
-		run   unit.Time
-		start unit.Time
-	}{
-		{"J1 has to wait for the running job", 8, 10 * s, 10 * s},
-		{"J2 has to wait for J1", 10, 5 * s, 20 * s},
-		{"J3 would delay J2 if it started at once", 2, 22 * s, 25 * s},
-		{"J4 goes beside the running job", 4, 10 * s, 0},
-		{"J5 is too long to go beside J1", 2, 11 * s, 25 * s},
-	}
-	p := timeline.New(unit.Cores(10))
-	p.Add(0, 10*s, unit.Cores(6))
-	for _, j := range jobs {
-		at, ok := p.Earliest(unit.Cores(j.cores), time.Duration(j.run), 0)
-		if !ok || at != j.start {
-			t.Errorf("%s: starts at %v, %v, want %v", j.name, at, ok, j.start)
-		}
-		if !p.Fits(at, at+j.run, unit.Cores(j.cores)) {
-			t.Errorf("%s: does not fit where it starts", j.name)
-		}
-		p.Add(at, at+j.run, unit.Cores(j.cores))
-	}
-	want := []point{{0, unit.Cores(10)}, {10 * s, unit.Cores(8)}, {20 * s, unit.Cores(10)}, {25 * s, unit.Cores(4)},
-		{36 * s, unit.Cores(2)},
-		{47 * s, unit.Cores(0)}}
-	if got := points(p); !slices.Equal(got, want) {
-		t.Errorf("profile %v, want %v", got, want)
-	}
-}
 
 func TestGaps(t *testing.T) {
 	type v = unit.Vector
@@ -166,57 +128,6 @@ func TestResetStartsAnew(t *testing.T) {
 	}
 }
 
-func TestAllStopsWhenAsked(t *testing.T) {
-	p := timeline.New(unit.Cores(4))
-	for i := range unit.Time(100) {
-		p.Add(2*i, 2*i+1, unit.Cores(1))
-	}
-	for stop := range 100 {
-		n := 0
-		for range p.All() {
-			if n++; n > stop {
-				break
-			}
-		}
-		if n != stop+1 {
-			t.Fatalf("%d breakpoints seen, stopped after %d", n, stop+1)
-		}
-	}
-}
-
-func TestRemovingInAnyOrderRestores(t *testing.T) {
-	seedtest.Check(t, func(t *rapid.T) {
-		amount := rapid.Int64Range(-3, 5)
-		instant := rapid.OneOf(rapid.Int64Range(0, 40), rapid.Just(int64(unit.Never)), rapid.Int64())
-		draw := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) stay {
-			return stay{unit.Time(instant.Draw(t, "start")), unit.Time(instant.Draw(t, "end")),
-				unit.Vector{amount.Draw(t, "cpu"), amount.Draw(t, "memory"), amount.Draw(t, "disk")}}
-		}), 0, 40)
-		capacity := unit.Vector{4, 4, 4}
-		p, w := timeline.New(capacity), newTwin(capacity)
-		for _, x := range draw.Draw(t, "kept") {
-			p.Add(x.start, x.end, x.v)
-			w.add(x.start, x.end, x.v)
-		}
-		before := points(p)
-		gone := draw.Draw(t, "added and removed")
-		for _, x := range gone {
-			p.Add(x.start, x.end, x.v)
-		}
-		for _, x := range rapid.Permutation(gone).Draw(t, "order") {
-			p.Remove(x.start, x.end, x.v)
-		}
-		if got := points(p); !slices.Equal(got, before) {
-			t.Fatalf("%v, want %v", got, before)
-		}
-		for at := range unit.Time(42) {
-			if p.Used(at) != w.used(at) {
-				t.Fatalf("Used(%d) = %v, want %v", at, p.Used(at), w.used(at))
-			}
-		}
-	})
-}
-
 // Every method against the twin, over sequences long enough for many blocks.
 func TestProfileIsAsGoodAsItsTwin(t *testing.T) {
 	for seed := range seedtest.Seeds(t, 6) {
@@ -257,64 +168,6 @@ func TestProfileIsAsGoodAsItsTwin(t *testing.T) {
 				}
 			}
 			agree(t, p, w)
-		})
-	}
-}
-
-// A profile of many blocks grows, is pruned, and shrinks to nothing, by random additions and removals in another random
-// order.
-func TestManyBreakpoints(t *testing.T) {
-	const n, span = 6_000, 300_000
-	for _, prune := range []unit.Time{0, 1, span / 3, span - 1, 2 * span} {
-		t.Run(fmt.Sprint("pruned at ", prune), func(t *testing.T) {
-			r := rand.New(rand.NewPCG(uint64(prune), 7))
-			p := timeline.New(unit.Cores(1))
-			stays := make([]stay, n)
-			for i := range stays {
-				start := unit.Time(r.IntN(span))
-				stays[i] = stay{start, start + unit.Time(1+r.IntN(span/10)), unit.Vector{r.Int64N(3), r.Int64N(3), 1}}
-			}
-			check := func(stays []stay, begin unit.Time) {
-				t.Helper()
-				delta := map[unit.Time]unit.Vector{}
-				for _, x := range stays {
-					if x.start = max(x.start, begin); x.start < x.end {
-						delta[x.start] = delta[x.start].Add(x.v)
-						delta[x.end] = delta[x.end].Sub(x.v)
-					}
-				}
-				var want []point
-				var used unit.Vector
-				for _, at := range slices.Sorted(maps.Keys(delta)) {
-					if delta[at] != (unit.Vector{}) {
-						used = used.Add(delta[at])
-						want = append(want, point{at, used})
-					}
-				}
-				got := points(p)
-				if !slices.Equal(got, want) {
-					t.Fatalf("%d breakpoints, want %d, or others", len(got), len(want))
-				}
-				for i := range got {
-					if p.Used(got[i].At) != got[i].Used {
-						t.Fatalf("Used(%d) = %v, want %v", got[i].At, p.Used(got[i].At), got[i].Used)
-					}
-				}
-			}
-			for _, x := range stays {
-				p.Add(x.start, x.end, x.v)
-			}
-			check(stays, 0)
-			p.Prune(prune)
-			check(stays, prune)
-			r.Shuffle(n, func(i, j int) { stays[i], stays[j] = stays[j], stays[i] })
-			for i, x := range stays {
-				p.Remove(x.start, x.end, x.v)
-				if i%(n/4) == 0 {
-					check(stays[i+1:], prune)
-				}
-			}
-			check(nil, prune)
 		})
 	}
 }
