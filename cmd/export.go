@@ -178,6 +178,9 @@ func (e *exporting) rocrate() error {
 	home := filepath.Join(e.c.String("dir"), e.info.Name)
 	results := filepath.Join(home, "results", executor.EscapeName(names[0]))
 	o := export.ROCrateOptions{Workflow: names[0], On: on}
+	if o.Estimates, err = session.Estimates(e.c.Context, e.db, &e.info); err != nil {
+		return session.LogError(err)
+	}
 	o.Open = func(f *executor.FileSpec, by *executor.User) (*os.File, error) {
 		user := stage.Caller().Rights()
 		switch {
@@ -242,7 +245,11 @@ func (e *exporting) wfformat() error {
 		return exit.Usagef("run %s has %s: choose one with --workflow, or give a directory with -o", e.info.Name,
 			term.Plural(len(names), "workflow"))
 	}
-	write, err := export.WfFormat(e.c.Context, e.db, e.info.Name, session.Capabilities(e.info.Runtime))
+	estimates, err := session.Estimates(e.c.Context, e.db, &e.info)
+	if err != nil {
+		return session.LogError(err)
+	}
+	write, err := export.WfFormat(e.c.Context, e.db, e.info.Name, session.Capabilities(e.info.Runtime), estimates)
 	if err != nil {
 		return session.LogError(err)
 	}

@@ -95,6 +95,45 @@ func TestAnExportedRunSimulatesToTheSameMakespan(t *testing.T) {
 	expect(t, exitOK, []string{"16 in both, 16 on the same node"}, "compare", dir, "started", "started-again")
 }
 
+// An export tells how runtimes were estimated: declared ones, which the runtimes of the run are not, and measurements
+// of earlier runs. So policies that rest on estimates decide as they did, in a log that knows nothing of these.
+func TestAnExportedRunWithLearnedEstimatesSimulatesToTheSameMakespan(t *testing.T) {
+	home := t.TempDir()
+	cluster, flow := cliTest{t, home}.write("cluster.yaml", unequalNodes), fan(t)
+	var differ bool
+	for _, p := range []string{"heft", "min-min", "cpp", "lookahead"} {
+		dir, fresh := "--dir="+t.TempDir(), "--dir="+t.TempDir()
+		export, twice := filepath.Join(home, p+".json"), filepath.Join(home, p+"-2.json")
+		for seed := range 3 {
+			expect(t, exitOK, nil, "simulate", "-q", dir, "--host-model=none", "--name", fmt.Sprint("run-", seed),
+				"--policy", p, "--cluster", cluster, "--errors=uniform:0.9", "--estimator=learned", "--seed",
+				fmt.Sprint(seed), flow)
+		}
+		expect(t, exitOK, nil, "export", dir, "--format", "wfformat", "-o", export, "run-2")
+		first := makespan(t, dir, "run-2")
+		simulate := func(name, file string, more ...string) float64 {
+			expect(t, exitOK, nil, append([]string{"simulate", "-q", fresh, "--host-model=none", "--name", name,
+				"--policy", p, "--cluster", cluster, file}, more...)...)
+			return makespan(t, fresh, name)
+		}
+		if again := simulate("again", export); again != first {
+			t.Errorf("%s: %v s, and %v s from its export", p, first, again)
+		}
+		expect(t, exitOK, nil, "export", fresh, "--format", "wfformat", "-o", twice, "again")
+		if again := simulate("third", twice); again != first {
+			t.Errorf("%s: %v s, and %v s from the export of its export", p, first, again)
+		}
+		expect(t, exitOK, nil, "simulate", "-q", fresh, "--name=replayed", "--replay=third")
+		if again := makespan(t, fresh, "replayed"); again != first {
+			t.Errorf("%s: %v s, and %v s when that is replayed", p, first, again)
+		}
+		differ = differ || simulate("known", export, "--estimator=oracle") != first
+	}
+	if !differ {
+		t.Error("estimates make no difference in this test")
+	}
+}
+
 func TestAReplayUnderTheSamePolicyHasTheSameMakespan(t *testing.T) {
 	dir, home := "--dir="+t.TempDir(), t.TempDir()
 	cluster := cliTest{t, home}.write("cluster.yaml", unequalNodes)

@@ -51,17 +51,18 @@ its type in RUN.
 
 Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 invalid input, 4 the log cannot be written,
 6 internal error, 130 stopped.`,
-		Flags: slices.Concat(planFlags(), readingFlags(), estimateFlags("declared"), shared("host-model"), []cli.Flag{
-			&cli.BoolFlag{Name: "noise", Usage: "with a host model: let phases of containers vary as measured, " +
-				"drawn by --seed (default: each takes its mean)"},
-			&cli.IntFlag{Name: "starts", DefaultText: startsDefault,
-				Usage: "with a host model: how many containers may be starting at the same time"},
-			&cli.DurationFlag{Name: "startup", Usage: "time that starting a container takes, for every task; with " +
-				"--host-model only estimates take it"},
-			&cli.StringFlag{Name: "replay", Usage: "simulate `RUN` of the log with its measured durations"},
-			&cli.StringFlag{Name: "measured", Usage: "programs last as long as measured in `RUN` of the log"},
-			&cli.BoolFlag{Name: "no-log", Usage: "write no log, print only the makespan; not with --json"},
-		}),
+		Flags: slices.Concat(planFlags(), readingFlags(), estimateFlags("declared; of an exported run its own"),
+			shared("host-model"), []cli.Flag{
+				&cli.BoolFlag{Name: "noise", Usage: "with a host model: let phases of containers vary as measured, " +
+					"drawn by --seed (default: each takes its mean)"},
+				&cli.IntFlag{Name: "starts", DefaultText: startsDefault,
+					Usage: "with a host model: how many containers may be starting at the same time"},
+				&cli.DurationFlag{Name: "startup", Usage: "time that starting a container takes, for every task; with " +
+					"--host-model only estimates take it"},
+				&cli.StringFlag{Name: "replay", Usage: "simulate `RUN` of the log with its measured durations"},
+				&cli.StringFlag{Name: "measured", Usage: "programs last as long as measured in `RUN` of the log"},
+				&cli.BoolFlag{Name: "no-log", Usage: "write no log, print only the makespan; not with --json"},
+			}),
 		Action: func(c *cli.Context) error {
 			collectSeldom()
 			if os.Getenv("GOMEMLIMIT") == "" {
@@ -84,7 +85,7 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 			if set.Noise = c.Bool("noise"); set.Noise && set.Host == nil {
 				return exit.Usagef("--noise: there is no host model that says how much varies: add --host-model")
 			}
-			usual := "declared"
+			usual := "" // declared, unless the trace says that estimates learned
 			if set.Measured = c.String("measured"); set.Measured != "" {
 				usual = "learned"
 			}
@@ -127,6 +128,7 @@ func replayRun(c *cli.Context, log *sqlite.DB, name string) error {
 	}
 	take(c, "seed", &set.Seed)
 	if c.IsSet("estimator") || c.IsSet("errors") || c.IsSet("predict-memory") {
+		set.EstimateAsTrace = false
 		if err := readEstimates(c, set, set.Estimator); err != nil {
 			return err
 		}

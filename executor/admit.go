@@ -48,6 +48,8 @@ type Admitter struct {
 	// Declare, if set, tells the estimator the declared runtimes of a task.
 	Declare func(t planner.TaskID, run time.Duration, on []time.Duration, source planner.Source)
 	Oracle  bool // it is told true runtimes where users gave estimates
+	// Undeclared says that runtimes of traces are measurements: only the estimates that they give were declared.
+	Undeclared bool
 	// Forget tells it that the workflow of a task has ended; nil if nobody wants to know.
 	Forget func(t planner.TaskID)
 	// Lasts, if set, returns how long a task lasts on a node, alone there, if reading or writing holds it back:
@@ -149,8 +151,12 @@ func (a *Admitter) declare(adm *Admission) {
 			scale = 1
 		}
 		run, on := declaredRuns(&adm.Submission, i, scale)
-		if spec.Declared > 0 && !a.Oracle {
+		switch {
+		case a.Oracle:
+		case spec.Declared > 0:
 			run = spec.Declared
+		case a.Undeclared:
+			run, on, source = trace.UnknownRuntime, nil, planner.SourceDefault
 		}
 		if a.Lasts != nil && spec.Emulated() {
 			run, on = a.heldBack(&adm.Arrived.Tasks[i], spec, run, on)
@@ -512,9 +518,7 @@ func (a *Admitter) task(sub *Submission, adm *Admission, i int, spec *TaskSpec) 
 	spec.TimeLimit, spec.DiskLimit = scaled(t.TimeLimit, scale), t.DiskLimit
 	spec.Run, spec.RunOn = declaredRuns(sub, i, scale)
 	spec.Overhead = scaled(t.Overhead, scale)
-	if spec.Emulated() {
-		spec.Declared = scaled(t.Estimate, scale)
-	}
+	spec.Declared = scaled(t.Estimate, scale)
 	spec.Inputs = pick(adm.Files, a.placed(t.Inputs))
 	spec.Outputs = pick(adm.Files, a.placed(t.Outputs))
 	need, memory, err := a.need(sub, t)
@@ -623,6 +627,10 @@ func (a *Admitter) reads(w *trace.Workflow, adm *Admission, order []int32) []uni
 	}
 	out, counted := make([]unit.Bytes, len(w.Tasks)), make([]int32, len(w.Tasks))
 	for n, i := range order {
+		if known := w.Tasks[i].Reads; known != nil {
+			out[i] = unit.Bytes(*known)
+			continue
+		}
 		for _, f := range pick(adm.Files, a.placed(w.Tasks[i].Inputs)) {
 			out[i] += f.Size
 		}

@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// UnknownRuntime is the runtime of a task of which nothing tells how long it runs.
+const UnknownRuntime = time.Second
+
 // Defaults are the values that Impute takes where a trace gives nothing to go by.
 type Defaults struct {
 	Runtime  time.Duration // of a task where no task of the workflow has a runtime; 0: 1 s
@@ -53,7 +56,7 @@ const (
 // its files.
 func Impute(w *Workflow, d Defaults) []Imputation {
 	if d.Runtime <= 0 {
-		d.Runtime = time.Second
+		d.Runtime = UnknownRuntime
 	}
 	var done []Imputation
 	note := func(f Fields, rule string) {

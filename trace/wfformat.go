@@ -3,7 +3,9 @@ package trace
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
+	"math"
 	"math/big"
 	"slices"
 	"strconv"
@@ -111,6 +113,14 @@ var wfFields = []wfField{
 	{"overheadInSeconds", func(d *wfDocument, t *Task, f wfFact) {
 		t.Overhead = d.b.span(t, "overheadInSeconds", d.said(f), time.Second, int(f.line))
 	}, nil},
+	{"estimateInSeconds", func(d *wfDocument, t *Task, f wfFact) {
+		t.Estimate = d.b.span(t, "estimateInSeconds", d.said(f), time.Second, int(f.line))
+	}, func(t *Task) any { return t.Estimate.Seconds() }},
+	{"expectedInputInBytes", func(d *wfDocument, t *Task, f wfFact) {
+		if n, ok := d.b.amount(t, "expectedInputInBytes", d.said(f), 1, int(f.line)); ok {
+			t.Reads = &n
+		}
+	}, func(t *Task) any { return t.Reads }},
 	{"image", func(d *wfDocument, t *Task, f wfFact) { d.b.image(t, d.said(f)) }, func(t *Task) any { return t.Image }},
 	wfText("stdin", func(t *Task) *string { return &t.Stdin }),
 	wfText("stdout", func(t *Task) *string { return &t.Stdout }),
@@ -212,6 +222,11 @@ func wfKindOf(key string) wfKind {
 //	diskBytesPerSecond   number, the block I/O that the task asks for
 //	memoryNeededInBytes  the memory that the task asks for, where memoryInBytes is the memory that it took
 //	overheadInSeconds    how long its machine was taken before and after its program ran
+//	estimateInSeconds    its runtime as it was declared before it ran
+//	expectedInputInBytes the sizes of its inputs as they were known before it ran
+//
+// estimates of the execution tells how runtimes were estimated: estimator (declared, learned), startInSeconds of a
+// container, and from, measurements of earlier executions with which a model began.
 //
 // A machine whose cpu has relativeSpeed is that much faster than one of speed 1. Runtimes of tasks there become those
 // at speed 1. speedInMHz is the frequency at one moment, in traces that 1200 and 2600 of like machines: it is not read.
@@ -302,7 +317,7 @@ func (d *wfDocument) workflow() error {
 	}
 	execution := with(wfTable{"tasks": func() error {
 		return d.list(func() error { return d.task(&d.executed) })
-	}})
+	}, "estimates": d.estimates})
 	return d.fields(with(wfTable{"jobs": tasks, "tasks": tasks,
 		"specification": func() error { return d.fields(specification) },
 		"execution":     func() error { return d.fields(execution) }}))
@@ -334,6 +349,49 @@ func (d *wfDocument) machine() error {
 			cores, memory)
 	}
 	return err
+}
+
+// estimates reads how runtimes were estimated.
+func (d *wfDocument) estimates() error {
+	e, estimator, start := &Estimates{}, "", ""
+	err := d.fields(wfTable{"estimator": d.to(&estimator), "startInSeconds": d.to(&start),
+		"from": func() error { return d.list(func() error { return d.measurement(e) }) }})
+	e.Learn, e.Start = estimator == "learned", d.nanoseconds("startInSeconds", start)
+	d.b.wf.Estimates = e
+	return err
+}
+
+// measurement reads a task of an earlier execution.
+func (d *wfDocument) measurement(to *Estimates) error {
+	var m Measurement
+	var input, cpu, memory, speed, declared, ran string
+	err := d.fields(wfTable{"category": d.to(&m.Kind), "inputInBytes": d.to(&input), "millicores": d.to(&cpu),
+		"memoryInBytes": d.to(&memory), "relativeSpeed": d.to(&speed), "declaredInSeconds": d.to(&declared),
+		"runtimeInSeconds": d.to(&ran)})
+	m.InputBytes = int64(d.upTo(float64(reader.MaxBytes), "inputInBytes", input))
+	m.Millicores = int64(d.upTo(1000*reader.MaxCores, "millicores", cpu))
+	m.MemoryBytes = int64(d.upTo(float64(reader.MaxBytes), "memoryInBytes", memory))
+	m.Speed = d.upTo(1e6, "relativeSpeed", speed)
+	m.Declared, m.Runtime = d.nanoseconds("declaredInSeconds", declared), d.nanoseconds("runtimeInSeconds", ran)
+	to.From = append(to.From, m)
+	return cmp.Or(err, d.keep(100+len(m.Kind)))
+}
+
+// upTo reads a number from 0 to most; "" is 0.
+func (d *wfDocument) upTo(most float64, key, text string) float64 {
+	x, err := reader.Number(cmp.Or(text, "0"))
+	if err == nil && (x < 0 || x > most) {
+		err = fmt.Errorf("not from 0 to %g", most)
+	}
+	if err != nil {
+		d.b.faults.Fail("bad-number", d.j.Line(), "", "%s %q in estimates is %v", key, text, err)
+		return 0
+	}
+	return x
+}
+
+func (d *wfDocument) nanoseconds(key, text string) time.Duration {
+	return time.Duration(math.Round(1e9 * d.upTo(reader.MaxTime.Seconds(), key, text)))
 }
 
 // text, object and list read a value; one of another type is a fault and leaves the zero value.

@@ -23,6 +23,7 @@ type Execution struct {
 	Simulated  bool            // nothing was measured: the numbers of the trace are written too
 	System     string          // name of the runtime system; "" is gantry
 	Version    string          // of the runtime system
+	Estimates  *Estimates      // nil: not known
 }
 
 // Machine is a node that ran tasks.
@@ -65,8 +66,9 @@ type TaskExecution struct {
 //
 // Ids that the schema does not allow are replaced; originalId (task) and originalFileIds (specification) keep them,
 // image, stdin, stdout, stderr, env, retries, phase, timeLimitInSeconds, diskLimitInBytes, diskBytesPerSecond,
-// category, overheadInSeconds, memoryNeededInBytes, relativeSpeed and subWorkflow keep the rest that the schema has no
-// place for, opaqueFileIds and dataDependencies how file ids are meant. Read reads it all.
+// category, overheadInSeconds, estimateInSeconds, expectedInputInBytes, memoryNeededInBytes, relativeSpeed, subWorkflow
+// and estimates keep the rest that the schema has no place for, opaqueFileIds and dataDependencies how file ids are
+// meant. Read reads it all.
 func WriteWfFormat(w io.Writer, wf *Workflow) error { return write(w, wf, nil) }
 
 // WriteExecution writes w and its execution as WfFormat 1.5, with measured runtimes, memory and I/O. It writes those of
@@ -209,10 +211,33 @@ func (w *wfWriter) execution() {
 		v["id"] = w.tasks[i]
 		return v
 	})
+	if w.e != nil && w.e.Estimates != nil {
+		w.WriteString(",\n\"estimates\": ")
+		w.estimates(w.e.Estimates)
+	}
 	if w.e != nil && len(w.e.Machines) > 0 {
 		w.WriteString(",\n")
 		w.list("machines", len(w.e.Machines), func(i int) object { return machine(&w.e.Machines[i], hosts) })
 	}
+	w.WriteString("}")
+}
+
+func (w *wfWriter) estimates(e *Estimates) {
+	estimator := "declared"
+	if e.Learn {
+		estimator = "learned"
+	}
+	w.open(object{"estimator": estimator, "startInSeconds": e.Start.Seconds()})
+	w.list("from", len(e.From), func(i int) object {
+		m := &e.From[i]
+		v := object{"category": m.Kind, "runtimeInSeconds": m.Runtime.Seconds()}
+		setKnown(v, "inputInBytes", m.InputBytes)
+		setKnown(v, "millicores", m.Millicores)
+		setKnown(v, "memoryInBytes", m.MemoryBytes)
+		setKnown(v, "relativeSpeed", m.Speed)
+		setKnown(v, "declaredInSeconds", m.Declared.Seconds())
+		return v
+	})
 	w.WriteString("}")
 }
 

@@ -102,8 +102,30 @@ type Workflow struct {
 	Obstacles []string
 	// Results are patterns that may match parts of outputs, which are results then.
 	Results []string `json:",omitzero"`
+	// Estimates are those of the execution that the trace describes; nil: it does not say.
+	Estimates *Estimates `json:",omitzero"`
 	// Walltimes says that a walltime is a limit since EnforceWalltime asks for it.
 	Walltimes bool `json:",omitzero"`
+}
+
+// Estimates tell how runtimes were estimated in an execution: by the estimates of its tasks alone, or by a model that
+// learns from each end of a task, too.
+type Estimates struct {
+	Learn bool
+	Start time.Duration // of a container, in each estimate
+	From  []Measurement // with which the model began, the oldest first
+}
+
+// Measurement is a task that ended well in an earlier execution: its properties, as they were known before it ran, and
+// its runtime.
+type Measurement struct {
+	Kind        string
+	InputBytes  int64
+	Millicores  int64
+	MemoryBytes int64
+	Speed       float64       // of its machine, against one of speed 1
+	Declared    time.Duration // runtime on that machine; 0: none
+	Runtime     time.Duration
 }
 
 // Container is an image as a catalog names it.
@@ -137,6 +159,7 @@ type Task struct {
 	AvgCPU       float64 // percent of one core, 100 per busy core
 	ReadBytes    int64
 	WrittenBytes int64
+	Reads        *int64 `json:",omitzero"` // bytes of its inputs as estimates know them; nil: as its files have them
 
 	Command               []string // argv; with Shell set a script, and the words of its shell if one is named
 	Image                 string   // container image as in Container, "" if the trace names none

@@ -72,7 +72,8 @@ func TestWfFormatIsValidAndTellsWhatHappened(t *testing.T) {
 		machines      int
 	}{{"calm", "diamond", 4, 2}, {"half", "odd name/ü", 1, 1}, {"linked", "chain", 3, 2}} {
 		var text bytes.Buffer
-		write, err := export.WfFormat(context.Background(), db, c.run, onDocker)
+		write, err := export.WfFormat(context.Background(), db, c.run, onDocker, &trace.Estimates{Learn: true,
+			From: []trace.Measurement{{Kind: "a", Runtime: time.Second}}})
 		must(t, err)
 		must(t, write(&text, c.workflow))
 		t.Run("schema/"+c.run, func(t *testing.T) {

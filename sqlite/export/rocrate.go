@@ -18,13 +18,15 @@ import (
 
 	"gantry/executor"
 	"gantry/sqlite"
+	"gantry/trace"
 )
 
 // ROCrateOptions says where the files of a run are, and names the user that ran it.
 type ROCrateOptions struct {
-	Workflow string
-	Agent    string                 // name of the user that ran it; "": not known
-	On       *executor.Capabilities // of the run's runtime, which runs programs
+	Workflow  string
+	Agent     string                 // name of the user that ran it; "": not known
+	On        *executor.Capabilities // of the run's runtime, which runs programs
+	Estimates *trace.Estimates       // as of WfFormat
 	// Open opens an input from outside, or a result, for the user of the workflow; nil: gantry's own user.
 	Open func(f *executor.FileSpec, by *executor.User) (*os.File, error)
 }
@@ -120,7 +122,7 @@ func (c *crate) write(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, 
 			return err
 		}
 	}
-	workflow, err := WfFormat(ctx, db, info.Name, o.On)
+	workflow, err := WfFormat(ctx, db, info.Name, o.On, o.Estimates)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,9 +20,9 @@ import (
 // WfFormat returns a function that writes one workflow of a run, as it really ran, as WfFormat 1.5: its tasks and files
 // with the sizes that they had, the nodes it ran on as machines, and the measurements of the attempt of each task that
 // succeeded. The runtimes of a simulated run are simulated, and its runtime system says so: on has the capabilities of
-// the runtime of the run.
-func WfFormat(ctx context.Context, db *sqlite.DB, run string, on *executor.Capabilities) (
-	write func(w io.Writer, workflow string) error, err error) {
+// the runtime of the run. Estimates tell how it estimated runtimes; nil: as its trace tells.
+func WfFormat(ctx context.Context, db *sqlite.DB, run string, on *executor.Capabilities,
+	estimates *trace.Estimates) (write func(w io.Writer, workflow string) error, err error) {
 	info, err := db.Info(ctx, run)
 	if err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func WfFormat(ctx context.Context, db *sqlite.DB, run string, on *executor.Capab
 		if err != nil {
 			return err
 		}
-		flow, did, err := executionOf(ctx, db, &info, a, heard, on)
+		flow, did, err := executionOf(ctx, db, &info, a, heard, on, estimates)
 		if err != nil {
 			return err
 		}
@@ -86,7 +87,8 @@ type execution struct {
 
 // executionOf returns a workflow of a run with the sizes and images that it had, and its measurements.
 func executionOf(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *executor.Admission,
-	heard map[int64]int64, on *executor.Capabilities) (*trace.Workflow, *trace.Execution, error) {
+	heard map[int64]int64, on *executor.Capabilities, estimates *trace.Estimates) (*trace.Workflow, *trace.Execution,
+	error) {
 	if a.Submission.Workflow == nil || len(a.Submission.Workflow.Tasks) != len(a.Arrived.Tasks) {
 		return nil, nil, fmt.Errorf("workflow %s of run %s: the log has no trace of it", a.Submission.Name, info.Name)
 	}
@@ -94,11 +96,17 @@ func executionOf(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, a *ex
 		used: make([]bool, len(info.Platform.Nodes))}
 	e.did = &trace.Execution{System: "gantry", Version: info.Version, Tasks: make([]trace.TaskExecution,
 		len(e.flow.Tasks)), ExecutedAt: info.Started}
-	if !on.Programs {
+	if e.did.Estimates = estimates; !on.Programs {
 		e.did.System, e.did.Simulated = "gantry ("+info.Runtime+")", true
+		e.did.Estimates = cmp.Or(estimates, e.flow.Estimates)
 	}
-	for i, t := range a.Arrived.Tasks {
-		e.place[int64(t.ID)] = i
+	for i, spec := range a.Tasks {
+		e.place[int64(a.Arrived.Tasks[i].ID)] = i
+		if t := &e.flow.Tasks[i]; estimates != nil { // policies knew this, not the measurements
+			if t.Reads, t.Estimate = (*int64)(&spec.Reads), spec.Declared; !t.Imputed.Has(trace.Runtime) {
+				t.Estimate = cmp.Or(t.Estimate, spec.Run)
+			}
+		}
 	}
 	var err error
 	if e.parts, err = keptParts(ctx, db, info.Name, int64(a.Spec.ID)); err != nil {

@@ -12,6 +12,7 @@ import (
 	"gantry/planner/queueing"
 	"gantry/planner/unit"
 	"gantry/sqlite"
+	"gantry/trace"
 )
 
 // wholeRun is how long the program of an attempt a that ended well takes from its beginning, though it may have
@@ -97,6 +98,41 @@ func (e *earlierRuns) measured(ctx context.Context, latest int) ([]predict.Sampl
 
 // declaredRun is how long a program ran that ended well, and how long its trace declares that on its node.
 type declaredRun struct{ Ran, Declared time.Duration }
+
+// Estimates tells how a run estimates runtimes; nil if it does so as its trace tells, with a model of the log, or as a
+// simulation that knows runtimes.
+func Estimates(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo) (*trace.Estimates, error) {
+	set, err := SettingsOf(info)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := predict.ParseSpec(set.Estimator)
+	e := &trace.Estimates{Learn: spec.Kind == predict.KindLearned, Start: set.Startup}
+	if set.Host != nil && !set.StartupGiven {
+		e.Start = set.Host.Overhead(1, 1) // tasks differ in it by little
+	}
+	switch {
+	case err != nil || set.EstimateAsTrace,
+		!e.Learn && (spec.Kind != predict.KindDeclared || Capabilities(info.Runtime).Virtual):
+		return nil, err
+	case !e.Learn:
+		return e, nil
+	}
+	past, err := earlierThan(ctx, db, info.Name)
+	if err != nil {
+		return nil, err
+	}
+	if set.Measured != "" {
+		past.Runtime = UsualRuntime.Name
+	}
+	known, err := past.measured(ctx, spec.Window)
+	for _, s := range known {
+		e.From = append(e.From, trace.Measurement{Kind: s.Kind, InputBytes: int64(s.Features.Input),
+			Millicores: s.Features.CPU, MemoryBytes: int64(s.Features.Memory), Speed: s.Features.Speed,
+			Declared: s.Declared, Runtime: s.Ran})
+	}
+	return e, err
+}
 
 // corrections returns measured runtimes with the declared ones, at most a given number, the latest ones, oldest first.
 // Tasks whose trace has no runtime are left out.

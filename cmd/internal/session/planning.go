@@ -266,8 +266,9 @@ type estimates struct {
 	corrected *predict.Corrected
 	recaller  policy.Recaller
 	trained   *sqlite.TrainedModel
-	window    int     // of the history: measurements of each kind
-	learned   learned // of earlier runs
+	window    int              // of the history: measurements of each kind
+	told      *trace.Estimates // those of the trace, in place of earlier runs; nil: they do not count
+	learned   learned          // of earlier runs
 }
 
 // errorModel is how estimates, or reality, go wrong in this run.
@@ -300,7 +301,11 @@ func (p *Planning) estimator(ctx context.Context, adm *executor.Admitter) (plann
 		}
 		trained = p.trained.Model
 	}
-	made := estimate.Make(spec, p.Set.Startup, model, trained, adm)
+	startup := p.Set.Startup
+	if p.told != nil {
+		startup, adm.Undeclared = startup+p.told.Start, true
+	}
+	made := estimate.Make(spec, startup, model, trained, adm)
 	if p.Set.Host != nil && !p.Set.StartupGiven {
 		made.Phases(p.Set.Host)
 		if cfg := p.simulation(0); cfg.Host != nil {
@@ -345,6 +350,16 @@ type learned struct {
 	history     []predict.Sample
 }
 
+// estimatesIn returns those that the trace of one of these workflows tells of; nil if none does.
+func estimatesIn(subs []executor.Submission) *trace.Estimates {
+	for i := range subs {
+		if w := subs[i].Workflow; w != nil && w.Estimates != nil {
+			return w.Estimates
+		}
+	}
+	return nil
+}
+
 // know reads the past, and teaches it. Simulations correct nothing at first, as in the paper.
 func (e *estimates) know(ctx context.Context, past *earlierRuns, virtual bool) (err error) {
 	l := &e.learned
@@ -354,7 +369,15 @@ func (e *estimates) know(ctx context.Context, past *earlierRuns, virtual bool) (
 	if err == nil && e.corrected != nil && !virtual {
 		l.corrections, err = past.corrections(ctx, e.window)
 	}
-	if err == nil && e.online != nil {
+	switch {
+	case err != nil || e.online == nil:
+	case e.told != nil:
+		for _, m := range e.told.From {
+			l.history = append(l.history, predict.Sample{Kind: m.Kind, Features: predict.Features{
+				Input: unit.Bytes(m.InputBytes), CPU: m.Millicores, Memory: unit.Bytes(m.MemoryBytes), Speed: m.Speed},
+				Declared: m.Declared, Ran: m.Runtime})
+		}
+	default:
 		l.history, err = past.measured(ctx, e.window)
 	}
 	if err == nil {

@@ -81,9 +81,11 @@ type Settings struct {
 	// OnEnd is a command of the host for the end of the run.
 	OnEnd string `json:"on_end,omitempty"`
 
-	Retries   []string `json:"retries,omitempty"`
-	Errors    string   `json:"errors,omitempty"`    // error model; "" is none
-	Estimator string   `json:"estimator,omitempty"` // "" is declared; a trained model is named with its version
+	Retries []string `json:"retries,omitempty"`
+	Errors  string   `json:"errors,omitempty"` // error model; "" is none
+	// EstimateAsTrace says that Estimator is that of the trace, with the knowledge that the trace has, in a simulation.
+	EstimateAsTrace bool   `json:"estimate_as_trace,omitempty"`
+	Estimator       string `json:"estimator,omitempty"` // "" is declared; a trained model is named with its version
 	// PredictMemory lets the trained model set the memory that tasks may hold: lean, balanced or safe; "" does not.
 	PredictMemory string `json:"predict_memory,omitempty"`
 	Count         int    `json:"count,omitempty"` // of the workflows, the first to arrive; 0: all

@@ -16,6 +16,7 @@ import (
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
+	"gantry/planner/predict"
 	"gantry/sqlite"
 )
 
@@ -63,6 +64,17 @@ func (p *Planning) read(ctx context.Context, in *Inputs, o *Options) (w work, er
 	in.Lean = Capabilities(set.Runtime).Virtual
 	if w.subs, err = p.load(in, o); err != nil {
 		return w, err
+	}
+	if set.Estimator == "" {
+		set.Estimator = predict.KindDeclared
+		if told := estimatesIn(w.subs); told != nil && set.Measured == "" {
+			if p.told, set.EstimateAsTrace = told, true; told.Learn {
+				set.Estimator = predict.KindLearned
+			}
+			if w.Engine, err = p.Assemble(ctx); err != nil {
+				return w, err
+			}
+		}
 	}
 	set.Reuse = set.Reuse || in.reuse && Capabilities(set.Runtime).Programs
 	set.WarmUp, set.CoolDown, w.repetitions = in.warmUp, in.coolDown, max(1, in.repetitions)
