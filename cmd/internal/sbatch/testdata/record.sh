@@ -1,6 +1,7 @@
 #!/bin/bash
 # Records what Slurm does, for the tests of package sbatch: record.sh DIR, beside a cluster of Slurm whose SLURM_CONF is
-# set, with nodes n1 and n2 of two CPUs and the partition main. Writes jobs.txt and squeue.txt to the current directory.
+# set, with nodes n1 and n2 of two CPUs and the partition main. Writes squeue.txt to the current directory, and jobs.txt
+# anew there: its answers, to the scripts and options that it has, as printf and a shell read these.
 set -u
 here=$PWD
 mkdir -p "$1"
@@ -20,7 +21,7 @@ ask() {
 
 while IFS= read -r line; do
 	case $line in
-	'# '*|'') continue ;;
+	'= '*|'! '*) continue ;;
 	'script '*)
 		printf '#!/bin/sh\n%b\necho\n' "${line#script }" >t.sh
 		args=(t.sh) ;;
@@ -34,7 +35,8 @@ while IFS= read -r line; do
 	esac
 	echo "$line"
 	ask "${args[@]}"
-done <"$here/cases.txt" >"$here/jobs.txt"
+done <"$here/jobs.txt" >jobs.txt
+mv jobs.txt "$here"
 
 sbatch -J alongjobname -c 2 --mem 100 -t 5 --nodelist n1 --comment 'two words' --wrap 'sleep 600' >/dev/null
 sbatch -J waiting -c 2 --nodelist n1 --wrap 'sleep 500' >/dev/null
@@ -49,7 +51,7 @@ only="-u $(id -un) -S i --name alongjobname,waiting,wrap,fails,ends,gone -j $(sq
 	echo "rows"
 	squeue -h -r -t all $only -o '%A|%F|%K|%j|%u|%U|%t|%r|%N|%P|%a|%k|%o|%Z|%C|%m|%l|%M|%V|%S|%e'
 	for format in "%i %t" "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R" "%3j|%.3j|%20T|%.20T|%T" "%A,%F,%K;%C %m %l %L" \
-		"x%%" "%r %R" "%Z %o %P %a %k" "%i%j"; do
+		"x%%" "%r %R" "%Z %o %P %a %k"; do
 		echo "format $format"
 		squeue -r -t all $only -o "$format" 2>&1
 	done
