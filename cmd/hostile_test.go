@@ -52,16 +52,9 @@ func wfOf(tasks string) string {
 		"]}}\n"
 }
 
-func utf16(order []byte, text string) string {
-	out := append([]byte{}, order...)
-	for _, c := range []byte(text) {
-		if order[0] == 0xff {
-			out = append(out, c, 0)
-		} else {
-			out = append(out, 0, c)
-		}
-	}
-	return string(out)
+// utf16 is a text of ASCII in UTF-16.
+func utf16(text string) string {
+	return "\xff\xfe" + strings.Join(strings.Split(text, ""), "\x00") + "\x00"
 }
 
 func gzipped(text, more string, n int) string {
@@ -96,12 +89,9 @@ var hostile = []struct {
 }{
 	// YAML
 	{"flow-lists.yml", "pegasus: '5.0'\njobs: «200_000|[»", "line 2: bound: nested deeper than 100"},
-	{"flow-maps.yml", "pegasus: '5.0'\njobs: «200_000|{»", "bound: nested deeper than 100"},
 	{"flow-mixed.yml", "pegasus: '5.0'\njobs: «5_000|[{a: »", "error"},
-	{"flow-closed.yml", ymlOf("- «5_000|[»«5_000|]»\n"), "line 3: bound: nested deeper than 100"},
 	{"flow-lines.yml", "pegasus: '5.0'\njobs: «50_000|[\n»", "nested deeper than 100"},
 	{"dashes.yml", "pegasus: '5.0'\njobs:\n«200_000|- »", "line 3: bound: nested deeper than 100"},
-	{"questions.yml", "pegasus: '5.0'\njobs:\n«200_000|? »", "nested deeper than 100"},
 	{"indented.yml", func() string {
 		var b strings.Builder
 		for i := range 500 {
@@ -112,10 +102,7 @@ var hostile = []struct {
 	}, "nested deeper than 100"},
 	{"chains.yml", ymlOf("«5_000|- «95|[»«95|]»\n»"), " values"},
 	{"flow-values.yml", "pegasus: '5.0'\njobs: [«700_000|a,»]\n", " values"},
-	{"flow-pairs.yml", "pegasus: '5.0'\njobs: [«300_000|a: b, »]\n", " values"},
-	{"flow-set.yml", "pegasus: '5.0'\njobs: {«700_000|a,»}\n", " values"},
 	{"small-set.yml", ymlOf("- {«30_000|k%d,»}\n"), "more than 10000 keys"},
-	{"block-values.yml", ymlOf("«400_000|- a\n»"), " values"},
 	{"tiny-jobs.yml", ymlOf("«300_000|- id: %d\n»"), " values"},
 	{"jobs.yml", ymlOf("«20_000|- id: ID%d\n  name: a\n  type: job\n  arguments: [-i, f%d]\n»"), "ok"},
 	{"laughs.yml", func() string {
@@ -126,32 +113,17 @@ var hostile = []struct {
 		}
 		return "pegasus: '5.0'\n" + s + "jobs: *a30\n"
 	}, "should be a mapping"},
-	{"merged-laughs.yml", func() string {
-		s := "a0: &a0 {id: x}\n"
-		for i := range 30 {
-			s += fmt.Sprintf("a%d: &a%d {<<: [%s]}\n", i+1, i+1, strings.TrimSuffix(times(10, fmt.Sprintf("*a%d, ", i)),
-				", "))
-		}
-		return "pegasus: '5.0'\n" + s + "jobs: [*a30]\n"
-	}, "aliases unfold to too many values"},
 	{"uses-again.yml", "pegasus: '5.0'\nx: &u [«5_000|{lfn: f%d, type: input}, »]\njobs:\n«5_000|- {id: a%d, " +
 		"name: a, uses: *u}\n»", "bound: "},
 	{"cyclic-alias.yml", "pegasus: '5.0'\njobs: &j [*j, {id: a, <<: *j}]\n", "error"},
-	{"no-anchor.yml", ymlOf("- *nothing\n"), "unknown anchor"},
 	{"anchors.yml", ymlOf("«10_000|- &a%d {id: a%d, name: x}\n»"), "ok"},
-	{"keys.yml", "pegasus: '5.0'\njobs: []\n«100_000|k%d: v\n»", "more than"},
 	{"same-keys.yml", ymlOf("- {id: a, name: x, «20_000|id: a, »}\n"), "more than 10000 keys"},
-	{"documents.yml", "pegasus: '5.0'\njobs: [{id: a, name: b}]\n«20_000|---\na: b\n»",
-		"line 3: documents: a second YAML document begins here"},
 	{"comments.yml", "pegasus: '5.0'\n«300_000|# c\n»jobs: [{id: a, name: b}]\n", "ok"},
 	{"long-plain.yml", "pegasus: '5.0'\nname: «2_000_000|x»\njobs: [{id: a, name: b}]\n",
 		"line 2: bound: a text of more than 1048576 bytes"},
-	{"long-quoted.yml", "pegasus: '5.0'\nname: \"«400_000|x\\n»\"\njobs: [{id: a, name: b}]\n", "ok"},
 	{"long-literal.yml", "pegasus: '5.0'\nname: |\n«400_000|  x\n»jobs: [{id: a, name: b}]\n", "ok"},
-	{"folded.yml", "pegasus: '5.0'\nname: «200_000|x\n  »\njobs: [{id: a, name: b}]\n", "ok"},
 	{"tags.yml", ymlOf("«100_000|- !!str a\n»"), "and 99980 more errors"},
 	{"open-quote.yml", ymlOf(`- {id: "«500_000|a »`), "syntax"},
-	{"tabs.yml", ymlOf("«100_000|\t- {id: a%d}\n»"), "error"},
 	{"nul.yml", func() string { return ymlOf("- {id: a\x00}\n") }, "syntax"},
 	{"carriage-returns.yml", strings.ReplaceAll(ymlOf("«10_000|- {id: a%d, name: x}\n»"), "\n", "\r\n"), "ok"},
 	{"not-utf8.yml", func() string { return ymlOf(times(1000, "- {id: a%d, name: x}\n") + "- {id: \xff}\n") },
@@ -164,18 +136,13 @@ var hostile = []struct {
 	{"children.yml", ymlOf("- {id: a, name: x}\n- {id: b, name: x}\njobDependencies:\n- id: a\n  children:\n" +
 		"«50_000|  - b\n»"), "ok"},
 	{"json.yml", `{"pegasus": "5.0", "jobs": [«20_000|{"id": "a%d", "name": "x"},»{"id": "z", "name": "x"}]}`, "ok"},
-	{"json-open.yml", `{"pegasus": "5.0", "jobs": «100_000|[»`, "nested deeper than 100"},
 	// XML
 	{"attributes.dax", daxOf("<job id='a' «60_000|a%d='' »/>\n"), "line 2: bound: more than 100 attributes"},
-	{"foreign-attributes.dax", daxOf("<job id='a' «50_000|x:a%d='' »/>\n"), "more than 100 attributes"},
 	{"long-tag.dax", daxOf("<job id='a' «2_000_000| »/>\n"), "line 2: bound: a text of more than 1048576 bytes"},
 	{"long-attribute.dax", daxOf("<job id='a' name='«900_000|x»'/>\n"), "ok"},
 	{"long-id.dax", daxOf("<job id='«900_000|x»' name='x'/>\n"), "line 2: bound: a name of more than 4096 bytes"},
-	{"long-file.dax", daxOf("<job id='a' name='x'><uses link='input' file='«900_000|x»'/></job>\n"),
-		"line 2: bound: a name of more than 4096 bytes"},
 	{"long-element.dax", daxOf("<«900_000|x»/>\n"), "line 2: bound: a name of more than 4096 bytes"},
 	{"long-end.dax", "<adag></«900_000|x»>\n", "bound: a name of more than 4096 bytes"},
-	{"long-attribute-name.dax", daxOf("<job «900_000|x»='a'/>\n"), "bound: a name of more than 4096 bytes"},
 	{"long-text.dax", daxOf("<job id='a'><argument>«2_000_000|x»</argument></job>\n"),
 		"a text of more than 1048576 bytes"},
 	{"text-in-parts.dax", daxOf("<job id='a'><argument>«300_000|x<b/>yz»</argument></job>\n"), "ok"},
@@ -186,7 +153,6 @@ var hostile = []struct {
 	{"long-comment.dax", daxOf("<!--«2_000_000|- »--><job id='a' name='b'/>\n"), "ok"},
 	{"open-comment.dax", "<adag><!--«2_000_000|-> »", "truncated"},
 	{"deep.dax", "<adag>«200_000|<a>»", "bound: nested deeper than 100"},
-	{"deep-closed.dax", daxOf("«100_000|<a>»«100_000|</a>»"), "bound: nested deeper than 100"},
 	{"entities.dax", func() string {
 		s := "<!DOCTYPE adag [<!ENTITY a0 'aaaaaaaaaa'>"
 		for i := range 30 {
@@ -203,9 +169,8 @@ var hostile = []struct {
 	{"not-utf8.dax", func() string { return daxOf("<job id='\xff' name='b'/>\n") }, "not UTF-8"},
 	{"controls.dax", func() string { return daxOf("<job id='\x1b[31m' name='b'/>\n") }, "control character"},
 	{"escapes.dax", daxOf("<job id='a' name='b'/><child ref='a'><parent ref='&#x9b;31m'/></child>\n"), "<U+009B>31m"},
-	{"utf16le.dax", func() string { return utf16([]byte{0xff, 0xfe}, daxOf(times(5_000, "<job id='a%d'/>\n"))) }, "ok"},
-	{"utf16be.dax", func() string { return utf16([]byte{0xfe, 0xff}, daxOf(times(5_000, "<job id='a%d'/>\n"))) }, "ok"},
-	{"utf16-odd.dax", func() string { return utf16([]byte{0xff, 0xfe}, daxOf("<job id='a' name='b'/>")) + "\xd8" },
+	{"utf16le.dax", func() string { return utf16(daxOf(times(5_000, "<job id='a%d'/>\n"))) }, "ok"},
+	{"utf16-odd.dax", func() string { return utf16(daxOf("<job id='a' name='b'/>")) + "\xd8" },
 		"error"},
 	{"nuls.dax", func() string { return times(1_000_000, "\x00") }, "binary data"},
 	{"tiny-jobs.dax", daxOf("«400_000|<job id='%d'/>»"), "takes more memory than 20 times"},
@@ -216,40 +181,27 @@ var hostile = []struct {
 		"self-edge"},
 	{"same-parents.dax", daxOf("<job id='a' name='b'/><job id='b' name='b'/><child ref='b'>«100_000|<parent " +
 		"ref='a'/>»</child>"), "duplicate-edge"},
-	{"unknown-parents.dax", daxOf("<job id='a' name='b'/><child ref='a'>«100_000|<parent ref='%d'/>»</child>"),
-		"error"},
 	{"big-cycle.dax", daxOf("«30_000|<job id='%d' name='b'/>»«29_999|<child ref='%d'><parent ref='1%d'/></child>»"),
 		"error"},
-	{"executables.dax", daxOf("«100_000|<executable name='%d'/>»<job id='a' name='b'/>"), "ok"},
 	{"inherited.dax", daxOf("<executable name='x'>«95|<profile namespace='env' key='k%d'>v</profile>»" +
 		"</executable>«20_000|<job id='%d' name='x'/>»"), "takes more memory than 20 times"},
 	{"profiles.dax", daxOf("<job id='a' name='b'>«100_000|<profile/>»</job>"), "more than 100 profiles"},
-	{"words.dax", daxOf("<job id='a' name='b'><argument>«500_000|a »</argument></job>"), "ok"},
 	{"open-quotes.dax", daxOf("«10_000|<job id='%d' name='b'><argument>'</argument></job>\n»"), "open-quote"},
 	{"truncated.dax", "<adag>«30_000|<job id='%d' name='b'/>»<job id='x", "truncated"},
-	{"declaration.dax", "<?xml version='1.0' encoding='«900_000|x»'?><adag/>", "ok"},
 	{"bang.dax", daxOf("<!><job id='a'/>"), "begins neither a comment nor a declaration"},
-	{"factor.dax", daxOf("<job id='a' name='b' runtime='1«100_000|0»'/>"), "bad-number"},
 	{"exponents.dax", daxOf("«20_000|<job id='%d' name='b' runtime='1e999999999'/>»"), "and 19980 more errors"},
-	{"negative.dax", daxOf("<job id='a' name='b'><uses file='f' link='input' size='-9223372036854775808'/></job>"),
-		"error"},
 	// JSON
 	{"deep.json", `{"workflow": «500_000|[»`, "bound: nested deeper than 100"},
-	{"deep-objects.json", `«200_000|{"workflow":»`, "nested deeper than 100"},
 	{"deep-unknown.json", `{"x": «200_000|{"a":[»`, "nested deeper than 100"},
-	{"keys.json", `{"workflow": {«100_000|"k%d": 1, »"tasks": []}}`, "line 1: bound: more than 10000 keys"},
 	{"task-keys.json", wfOf(`{"name": "a", «50_000|"k%d": 1, »"id": "a"}`), "more than 10000 keys"},
 	{"same-keys.json", wfOf(`{"name": "a"«9_000|, "name": "a"»}`), "duplicate-key"},
-	{"env.json", wfOf(`{"name": "a", "env": {«20_000|"k%d": "v", »"z": ""}}`), "more than 10000 keys"},
 	{"long-key.json", `{"workflow": {"«1_000_000|k»": 1}}`, "a name of more than 4096 bytes"},
 	{"long-string.json", `{"description": "«2_000_000|x»", "workflow": {}}`, "no-tasks"},
-	{"long-escapes.json", `{"description": "«1_100_000|\n»", "workflow": {}}`, "no-tasks"},
 	{"long-number.json", wfOf(`{"name": "a", "runtime": «100_000|9»}`), "a number of more than 1000 characters"},
 	{"surrogates.json", wfOf(`{"name": "«100_000|\ud800»"}`), "surrogate"},
 	{"tiny-tasks.json", wfOf(`«300_000|{"name":"%d"},»{"name": "z"}`), "takes more memory than 20 times"},
 	{"tasks.json", wfOf(`«20_000|{"name": "ID%d", "runtime": 3, "files": [{"link": "input", "name": "f%d", "size": ` +
 		"3}]},\n»" + `{"name": "z"}`), "ok"},
-	{"parents.json", wfOf(`{"name": "a"}, {"name": "b", "parents": [«400_000|"a",»"a"]}`), "b"},
 	{"files.json", wfOf(`{"name": "a", "inputFiles": [«300_000|"%d",»"a"]}`), "takes more memory than 20 times"},
 	{"writers.json", wfOf(`«6_000|{"name":"w%d","files":[{"link":"output","name":"f"}]},»«6_000|{"name":"r%d",` +
 		`"files":[{"link":"input","name":"f"}]},»{"name": "z"}`), "takes more memory than 20 times"},
@@ -263,15 +215,11 @@ var hostile = []struct {
 	{"nul.json", func() string { return "{\"workflow\": {\"name\": \"\x00\"}}" }, `invalid character '\x00'`},
 	{"not-utf8.json", func() string { return wfOf("{\"name\": \"\xff\"}") }, "not UTF-8"},
 	{"truncated.json", `{"workflow": {"tasks": [«20_000|{"name": "a%d"}, »{"name": "`, "truncated"},
-	{"infinite.json", wfOf(`{"name": "a", "runtime": Infinity}`), "bad-number"},
 	{"shell.json", wfOf(`{"name": "a", "command": {"program": "x", "arguments": [«200_000|"a",»"b"]}}`), "ok"},
 	// compressed
 	{"bomb.json.gz", func() string { return gzipped(`{"workflow": {"tasks": [`, times(10_000, `{"name":"a"},`), 1000) },
 		"bound: "},
 	{"skipped-bomb.json.gz", func() string { return gzipped(`{"x": [`, times(10_000, `1, `), 4000) },
-		"its decompressed text is larger than"},
-	{"bomb.yml.gz", func() string { return gzipped(ymlOf(""), times(10_000, "- {id: a, name: b}\n"), 600) }, "bound: "},
-	{"bomb.dax.gz", func() string { return gzipped("<adag>", times(10_000, "<!-- comment by comment -->\n"), 400) },
 		"its decompressed text is larger than"},
 	{"bomb.zip", func() string {
 		return zipped([]string{"a.dax"}, times(10_000, "<!-- comment by comment -->\n"), 400)
@@ -279,33 +227,21 @@ var hostile = []struct {
 	{"many.zip", func() string { return zipped(strings.Split(times(10_000, "%d.dax "), " ")[:10_000], "", 1) },
 		"a zip archive of 10000 files"},
 	{"nested.gz", func() string { return gzipped(gzipped(daxOf("<job id='a' name='b'/>"), "", 0), "", 0) }, "error"},
-	{"truncated.gz", func() string {
-		s := gzipped(daxOf(times(20_000, "<job id='%d' name='b'/>")), "", 0)
-		return s[:len(s)/2]
-	}, "truncated"},
 	{"damaged.gz", func() string {
 		s := []byte(gzipped(daxOf(times(20_000, "<job id='%d' name='b'/>")), "", 0))
 		s[len(s)/2] ^= 0xff
 		return string(s)
 	}, "error"},
-	{"jobs.dax.gz", func() string {
-		return gzipped(daxOf(times(5_000, "<job id='ID%d' name='x' runtime='3'/>\n")), "", 0)
-	}, "ok"},
 	// workload, cluster and experiment files
-	{"workflows.yaml", "workflows:\n«60_000|- {trace: a, name: w%d, arrive: 3s, tenant: alice}\n»", " values"},
 	{"tiny-workflows.yaml", "workflows:\n«200_000|- trace: a\n»", " values"},
 	{"copies.yaml", "workflows:\n- {trace: a, name: x, copies: 1000000}\n", "missing-file"},
 	{"copies-of-many.yaml", "workflows:\n«5_000|- {trace: a, name: x%d, copies: 1000000}\n»",
 		"more than 1000000 workflows"},
-	{"mix.yaml", "count: 3\nmix:\n«90_000|- {trace: a}\n»", "bound: "},
 	{"tenants.yaml", "count: 3\nmix: [{generator: montage, tasks: 30}]\ntenants:\n«10_000|- {name: t%d}\n»", "ok"},
 	{"costs.yaml", "workflows:\n- trace: a\n  costs: {«20_000|t%d: {n: 1s}, »}\n", "bound: "},
 	{"unknown-keys.yaml", "workflows:\n«40_000|- {trase: a}\n»", "and 79980 more errors"},
 	{"long-key.yaml", "workflows: []\n? «500_000|k»\n: 1\n", "a name of more than 4096 bytes"},
-	{"nodes.yaml", "nodes:\n«60_000|- {name: n%d, cores: 4, memory: 2GB}\n»", " values"},
 	{"many-nodes.yaml", "nodes:\n«50|- {name: n%d, count: 100000}\n»", "more than 100000 nodes"},
-	{"links.yaml", "nodes: [{name: a, group: a}]\nlinks:\n«30_000|- {from: a, to: a}\n»", " values"},
-	{"deep.yaml", "nodes: «100_000|[»", "line 1: bound: nested deeper than 100"},
 	{"factors.yaml", "workload: w\ncluster: c\nfactors:\n  policy:\n«100_000|  - p%d\n»", "missing-file"},
 	{"product.yaml", "workload: w\ncluster: c\nfactors:\n  policy: heft\n«20|  workload.k%d: [1, 2, 3, 4, 5, 6, 7, " +
 		"8, 9]\n»", "more than 10000000"},
@@ -316,7 +252,6 @@ var hostile = []struct {
 		}
 		return s
 	}, "error"},
-	{"not-a-file.yaml", "factors: *x\n", "error"},
 	// Makeflow
 	{"doubling.makeflow", func() string {
 		text := "A0=xxxxxxxx\n"
@@ -326,7 +261,6 @@ var hostile = []struct {
 		return text + "o:\n\techo $(A40) > o\n"
 	}, "bound: a text of more than"},
 	{"rules.makeflow", "«30_000|o%d:\n\ttouch o\n»", "takes more memory than 20 times"},
-	{"outputs.makeflow", "«300_000|x%d »: in\n\ttouch x1\n", "takes more memory than 20 times"},
 	{"inputs.makeflow", "o: «400_000|%d »\n\ttouch o\n", "takes more memory than 20 times"},
 	{"continued.makeflow", "o:\n\techo «300_000|a \\\n» > o\n", "ok"},
 	{"quotes.makeflow", "o:\n\techo «999_999|'»\n", "open-quote"},
@@ -341,19 +275,13 @@ var hostile = []struct {
 		return text + `}, "rules": [{"command": b40, "outputs": ["o"]}]}`
 	}, "takes more memory than 20 times"},
 	// catalogs and properties of Pegasus, with --catalog
-	{"deep.catalog.yml", "replicas: «200_000|[»", "bound: "},
 	{"pfns.catalog.yml", "replicas:\n- lfn: in\n  pfns:\n«60_000|  - {pfn: /x/f%d}\n»", "bound: "},
 	{"patterns.catalog.yml", "replicas:\n«2_000|- {lfn: '(((a{9}){9}){9})%d', regex: true, pfns: [{pfn: /x}]}\n»",
-		"bound: "},
-	{"sites.catalog.yml", "sites:\n«50_000|- {name: s%d, directories: []}\n»", "bound: "},
-	{"profiles.catalog.yml", "transformations:\n- {name: p, profiles: {env: {«9_000|k%d: v, »}}, sites: []}\n",
 		"bound: "},
 	{"long-value.properties", "a=«3_000_000|x»", "1: a text of more than"},
 	{"continued.properties", "a=«400_000|x\\\n»\n", "ok"},
 	{"endless.properties", "a=«1_000_000|xx\\\n»", "bound: "},
-	{"newlines.properties", "«4_000_000|\n»", "ok"},
 	{"keys.properties", "«200_000|k%d=v\n»", "more than 10000 properties"},
-	{"long-key.properties", "«1_000_000|k»", "a name of more than 4096 bytes"},
 	{"itself.properties", "pegasus.catalog.replica = YAML\npegasus.catalog.replica.file = itself.properties\n",
 		"has none of the keys"},
 	{"as-text.properties", func() string { // each line is a replica, too
@@ -367,8 +295,6 @@ var hostile = []struct {
 	{"costs.csv", "task,node,seconds\n«200_000|%d,n,1\n»", "takes more memory than 20 times"},
 	{"quotes.csv", "task,node,seconds\n\"«1_000_000|a\n»", "extraneous or missing"},
 	{"long-name.csv", "task,node,seconds\n«1_000_000|a»,n,1\n", "a name of more than 4096 bytes"},
-	{"bare-quotes.csv", "task,node,seconds\n«50_000|a\"b,n,1\n»", `bare "`},
-	{"nuls.csv", func() string { return "task,node,seconds\n" + times(1_000_000, "\x00") }, "has other fields"},
 }
 
 // Every hostile file is read within memory and time in proportion to its size, and told with its line.
