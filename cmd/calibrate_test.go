@@ -175,7 +175,7 @@ func TestCalibrateRefusesWhatHasNoContainers(t *testing.T) {
 
 func TestRunsNameTheirHostModel(t *testing.T) {
 	home := t.TempDir()
-	flow := writePrograms(t, programTask{"long", "long", "true", 0.8, 0})
+	flow := written(t, "one.dax", oneTask)
 	simulate := func(name string, more ...string) {
 		t.Helper()
 		expect(t, exitOK, []string{"host model "}, slices.Concat([]string{"simulate", "--dir", home, "--name", name},
@@ -185,7 +185,7 @@ func TestRunsNameTheirHostModel(t *testing.T) {
 	if code, out, _ := invoke(t, "ls", "--dir", home); code != exitOK || strings.Contains(out, "host model") {
 		t.Errorf("there is no host model, and ls prints a column for it:\n%s", out)
 	}
-	keepModel(t, home, "docker", 0)
+	keepModel(t, home, "docker", nil)
 	simulate("quiet")
 	busy := hostFile(t, func(m *hostmodel.Model) {
 		m.Host.Name, m.Measured.At = "noisy", time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)

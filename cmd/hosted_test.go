@@ -6,11 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"gantry/cmd/internal/session"
 	"gantry/executor/sim/hostmodel"
-	"gantry/sqlite"
 )
 
 // hostFile writes a model of a host with four cores.
@@ -29,10 +27,7 @@ func hostFile(t *testing.T, change func(m *hostmodel.Model)) string {
 
 // The example adds 145 ms to the 10 s of a task without files: staging 10, create 20, start 80, end 30, publishing 5.
 func TestSimulateOnAHost(t *testing.T) {
-	dir := writeFiles(t, map[string]string{"one.json": `{"name": "one", "schemaVersion": "1.5", "workflow": {
-		"specification": {"tasks": [{"name": "a", "id": "a", "children": [], "parents": []}]},
-		"execution": {"makespanInSeconds": 10, "executedAt": "2024-01-01T00:00:00Z",
-			"tasks": [{"id": "a", "runtimeInSeconds": 10}]}}}`})
+	dir := writeFiles(t, map[string]string{"one.json": wfOf(`{"name": "a", "runtime": 10}`)})
 	trace, home := filepath.Join(dir, "one.json"), filepath.Join(dir, "runs")
 	makespan := func(args ...string) string {
 		return expect(t, exitOK, nil, append(append([]string{"simulate", "--no-log", "--dir", home}, args...),
@@ -60,19 +55,7 @@ func TestSimulateOnAHost(t *testing.T) {
 
 	// what the log has of this host counts by itself
 	must(t, os.MkdirAll(home, 0o755))
-	m := hostmodel.Example(4)
-	m.Host, _ = session.Here(t.Context(), session.UsualRuntime.Name, home) // without a Docker Engine all but that
-	keep := func(m *hostmodel.Model) {
-		t.Helper()
-		db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.Durable)
-		if err == nil {
-			m.Measured.At = time.Now()
-			_, err = session.KeepHostModel(t.Context(), db, m)
-			db.Close()
-		}
-		must(t, err)
-	}
-	keep(m)
+	keepModel(t, home, session.UsualRuntime.Name, nil)
 	huge := cliTest{t, dir}.write("huge.yaml", "nodes:\n  - {name: n, cores: 5000, memory: 1GB}\n")
 	for _, c := range []struct {
 		args []string
@@ -88,11 +71,9 @@ func TestSimulateOnAHost(t *testing.T) {
 			t.Errorf("simulate %s says %q, not %q", strings.Join(c.args, " "), out, c.says)
 		}
 	}
-	foreign := hostmodel.Example(4)
-	foreign.Host.Name = "elsewhere"
 	home = filepath.Join(dir, "foreign")
 	must(t, os.MkdirAll(home, 0o755))
-	keep(foreign)
+	keepModel(t, home, session.UsualRuntime.Name, func(m *hostmodel.Model) { m.Host.Name = "elsewhere" })
 	_, out, errs := invoke(t, "simulate", "--no-log", "--dir", home, trace)
 	if !strings.Contains(out, "makespan 10s,") || !strings.Contains(errs, "elsewhere") {
 		t.Errorf("a foreign model: %s%s", out, errs)
@@ -103,11 +84,8 @@ func TestSimulateOnAHost(t *testing.T) {
 
 // Ending and publishing take 35 ms in the example. What follows waits for that, and not from the end of the program on.
 func TestComparedRunsHaveWhatEndingTakes(t *testing.T) {
-	dir := writeFiles(t, map[string]string{"two.json": `{"name": "two", "schemaVersion": "1.5", "workflow": {
-		"specification": {"tasks": [{"name": "a", "id": "a", "children": ["b"], "parents": []},
-			{"name": "b", "id": "b", "children": [], "parents": ["a"]}]},
-		"execution": {"makespanInSeconds": 10, "executedAt": "2024-01-01T00:00:00Z",
-			"tasks": [{"id": "a", "runtimeInSeconds": 10}, {"id": "b", "runtimeInSeconds": 10}]}}}`})
+	dir := writeFiles(t, map[string]string{"two.json": wfOf(`{"name": "a", "runtime": 10},
+		{"name": "b", "parents": ["a"], "runtime": 10}`)})
 	home := "--dir=" + filepath.Join(dir, "runs")
 	for _, name := range []string{"x", "y"} {
 		expect(t, exitOK, nil, "simulate", home, "--quiet", "--name", name, "--host-model", hostFile(t, nil),

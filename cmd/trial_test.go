@@ -146,7 +146,7 @@ func TestExperimentsArePredicted(t *testing.T) {
 	dir := writeFiles(t, trialFiles)
 	at := func(name string) string { return filepath.Join(dir, name) }
 	must(t, os.Mkdir(at("runs"), 0o755))
-	keepModel(t, at("runs"), "oci", 0)
+	keepModel(t, at("runs"), "oci", nil)
 	for name, more := range map[string][]string{"plain": nil, "other": {"--reading", "other"}} {
 		args := append([]string{"experiment", "--dir=" + at("runs"), "-o", at(name)}, more...)
 		expect(t, exitOK, nil, append(args, at("key.yaml"))...)
@@ -170,7 +170,7 @@ func TestFaultsInBothWorlds(t *testing.T) {
 	dir := writeFiles(t, trialFiles)
 	at := func(name string) string { return filepath.Join(dir, name) }
 	must(t, os.Mkdir(at("runs"), 0o755))
-	keepModel(t, at("runs"), "oci", 0)
+	keepModel(t, at("runs"), "oci", nil)
 	expect(t, exitOK, nil, "experiment", "--dir="+at("runs"), "-o", at("f.sqlite"), at("faulty.yaml"))
 	for runtime, cells := range cellsOf(t, at("f.sqlite"), "runtime") {
 		c := cells[0]
