@@ -387,7 +387,7 @@ func TestSeveralUnpackAtOnce(t *testing.T) {
 	}
 }
 
-// What a process leaves that is killed while it unpacks, the next one removes.
+// What a process leaves that is killed while it unpacks, the next one removes, but nothing of one that lives.
 func TestKilledWhileUnpacking(t *testing.T) {
 	if dir := os.Getenv("GANTRY_TEST_STORE"); dir != "" {
 		s, err := image.Open(dir)
@@ -418,6 +418,9 @@ func TestKilledWhileUnpacking(t *testing.T) {
 	child.Env = append(os.Environ(), "GANTRY_TEST_STORE="+s.Dir(), "GANTRY_TEST_REF="+ref)
 	must(t, child.Start())
 	<-half
+	beside, err := image.Open(s.Dir()) // which leaves alone what another one works on
+	must(t, err)
+	beside.Close()
 	child.Process.Kill()
 	child.Wait()
 	if left, _ := os.ReadDir(filepath.Join(s.Dir(), "tmp")); len(left) != 1 {
