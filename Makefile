@@ -36,9 +36,8 @@ PROGRAMS := $$(go list ./scripts/... ./docs ./examples | grep -v scripts/lint)
 SIMULATED := ./executor
 # Tests of cmd in which goroutines share state: make test runs its others without the race detector (scripts/lint/goroutines_test.go).
 # GANTRY_TEST_RUN is -run for cmd alone.
-RACED := TestADryRunStartsNothing TestRunTakesOneCommand TestAnImageThatIsSlowHoldsUpNobody \
-	TestAnInputThatIsSlowHoldsUpNobody TestScratchFilesGoEarly TestServeTakesWorkUntilItIsDrained \
-	TestThePageOfARunInContainers
+RACED := TestRunTakesOneCommand TestAnImageThatIsSlowHoldsUpNobody TestAnInputThatIsSlowHoldsUpNobody \
+	TestScratchFilesGoEarly TestServeTakesWorkUntilItIsDrained TestThePageOfARunInContainers
 # Packages whose tests do more without -short.
 MORE := $$(go list $$(grep -rlE --include='*_test.go' 'testing\.Short\(|seedtest\.|rapid\.|slurmtest\.Long' . | xargs -n1 dirname | sort -u))
 empty :=

@@ -99,13 +99,12 @@ func TestAModelIsTrainedOnRunsKeptAndPlannedWith(t *testing.T) {
 	dir := growing(t, 9)
 	other := writeFiles(t,
 		map[string]string{"n.dax": `<adag version="2.1" name="n"><job id="x" name="new" runtime="7"/></adag>`})
-	s := attempt(t, home, "simulate", "--estimator", "trained:default@1", "--cluster", filepath.Join(dir, "c.yaml"),
-		filepath.Join(dir, "g.dax"), filepath.Join(other, "n.dax"))
-	if got := s.sources(); got["trained"] != 20 || got["declared"] != 2 {
-		t.Errorf("sources of estimates: %v", got)
-	}
-	if est, _ := s.kind(t, "new"); est != 7 {
-		t.Errorf("a new type is estimated at %v", est)
+	expect(t, exitOK, nil, "simulate", "--quiet", "--dir", home, "--estimator", "trained:default@1", "--cluster",
+		filepath.Join(dir, "c.yaml"), filepath.Join(dir, "g.dax"), filepath.Join(other, "n.dax"))
+	if got := one[string](t, home, `SELECT sum(source = 'trained') || ' ' || sum(source = 'declared') || ' ' ||
+		max(estimated_s) FILTER (WHERE kind = 'new') FROM v_estimates
+		WHERE run = (SELECT name FROM runs ORDER BY id DESC LIMIT 1)`); got != "20 2 7.0" {
+		t.Errorf("trained and declared estimates, and that of a new type: %s, want 20 2 7.0", got)
 	}
 	if was := one[string](t, home,
 		"SELECT settings ->> 'estimator' FROM runs ORDER BY id DESC LIMIT 1"); was != "trained:default@1" {
@@ -119,8 +118,8 @@ func TestAModelIsTrainedOnRunsKeptAndPlannedWith(t *testing.T) {
 		t.Errorf("the worst estimate is %.0f %% off", 100*worst)
 	}
 	// Without a version it is the latest, and the log says which.
-	attempt(t, home, "simulate", "--estimator", "trained", "--policy", "heft", "--cluster",
-		filepath.Join(dir, "c.yaml"), filepath.Join(dir, "g.dax"))
+	expect(t, exitOK, nil, "simulate", "--quiet", "--dir", home, "--estimator", "trained", "--policy", "heft",
+		"--cluster", filepath.Join(dir, "c.yaml"), filepath.Join(dir, "g.dax"))
 	if was := one[string](t, home,
 		"SELECT settings ->> 'estimator' FROM runs ORDER BY id DESC LIMIT 1"); was != "trained:default@2" {
 		t.Errorf("the run keeps estimator %q", was)
@@ -138,11 +137,8 @@ func TestARunLearnsFromEarlierOnes(t *testing.T) {
 	dir, home := growing(t, 1), t.TempDir()
 	simulate := []string{"simulate", "--dir", home, "--quiet", "--cluster", filepath.Join(dir, "c.yaml")}
 	expect(t, exitOK, nil, append(simulate, filepath.Join(dir, "w.yaml"))...)
-	s := attempt(t, home, "simulate", "--name", "next", "--estimator", "learned", "--cluster",
-		filepath.Join(dir, "c.yaml"), filepath.Join(growing(t, 2), "g.dax"))
-	if got := s.sources(); got["learned"] < 20 {
-		t.Errorf("sources of estimates: %v", got)
-	}
+	simulate[3] = "--name=next"
+	expect(t, exitOK, nil, append(simulate, "--estimator=learned", filepath.Join(growing(t, 2), "g.dax"))...)
 	if worst := one[float64](t, home, `SELECT max(abs(e.estimated_s - (1 + f.size_bytes / 5e5)) /
 		(1 + f.size_bytes / 5e5)) FROM v_estimates e JOIN runs r ON r.name = e.run AND r.name = 'next'
 		JOIN files f ON f.run = r.id AND f.name = 'f' || substr(e.task, 2)
