@@ -35,9 +35,8 @@ func TestAnImageArrivesBeforeItsTaskRuns(t *testing.T) {
 	dockerDo(t, "rmi", ref)
 
 	flow := func(image string) string {
-		return `{"name": "w", "schemaVersion": "1.5", "workflow": {
-		"specification": {"tasks": [{"name": "a", "id": "a", "outputFiles": ["out"]}], "files": [{"id": "out"}]},
-		"execution": {"tasks": [{"id": "a", "command": "echo hello >out", "image": "` + image + `"}]}}}`
+		return wfOf(`{"name": "a", "files": [{"link": "output", "name": "out"}], "command": "echo hello >out", "image": "` +
+			image + `"}`)
 	}
 	dir := writeFiles(t, map[string]string{"w.json": flow(ref), "away.json": flow("127.0.0.1:1/x")})
 	runs := filepath.Join(dir, "runs")

@@ -15,11 +15,8 @@ func TestMisuseIsRefusedWithWhatToDo(t *testing.T) {
 		{exitInput, "the null runtime, which has no files", []string{"resume", home, "n", "--with", montage}},
 		{exitUsage, "cannot go with --no-log", []string{"simulate", "--no-log", "--json", montage}},
 		{exitUsage, "--time-scale -1: give a number from 0", []string{"simulate", home, "--time-scale=-1", montage}},
-		{exitUsage, "--time-scale 0: simulated tasks take time; give a number above 0",
-			[]string{"simulate", home, "--time-scale=0", montage}},
 		{exitUsage, "--retries -1: give a number from 0", []string{"simulate", home, "--retries=-1", montage}},
 		{exitUsage, "--map-time is \"5\"", []string{"generate", "mapreduce", "-n", "5", "--map-time", "5"}},
-		{exitUsage, "give a whole number from 0", []string{"generate", "--seed=-1", "montage"}},
 		{exitUsage, "--held-out -1: give a number from 0", []string{"predict", "train", home, "--held-out=-1"}},
 		{exitUsage, "--port 99999: give a number from 0 to 65535",
 			[]string{"run", home, "--runtime=null", "--watch", "--port=99999", montage}},
@@ -34,20 +31,16 @@ func TestMisuseIsRefusedWithWhatToDo(t *testing.T) {
 		{exitUsage, "--runtime dockr: choose one of auto, docker, oci",
 			[]string{"run", home, "--runtime=dockr", montage}},
 		{exitInput, "needs 1.034 GB of memory: the largest node that has its cores has 8 MB", []string{"simulate", home,
-			"--cluster", cliTest{t, t.TempDir()}.write("c.yaml", "nodes: [{name: n, cores: 1, memory: 8MB}]\n"),
-			cliTest{t, t.TempDir()}.write("m.json", `{"name": "m", "schemaVersion": "1.4", "workflow": {"makespan": 1, `+
-				`"tasks": [{"name": "a", "id": "a", "type": "compute", "runtime": 1, "memory": 1000000000}]}}`)}},
+			"--cluster", written(t, "c.yaml", "nodes: [{name: n, cores: 1, memory: 8MB}]\n"),
+			written(t, "m.json", wfOf(`{"name": "a", "runtime": 1, "memory": 1000000000}`))}},
 		{exitUsage, "version takes no arguments", []string{"version", "x"}},
 		{exitUsage, "add --files", []string{"clean", home, "--keep-reuse"}},
-		{exitInput, "--env-file: /none: no such file or directory; check the path",
-			[]string{"run", home, "--env-file=/none", montage}},
 		{exitInput, "--host-model: /none: no such file", []string{"simulate", home, "--host-model=/none", montage}},
-		{exitInput, "--mount /none:/x:ro: /none: no such file", []string{"run", home, "--mount=/none:/x:ro", montage}},
 		{exitInput, "report: /none: no such file", []string{"report", "x.sqlite", "--markdown", "--study=/none"}},
 		{exitInput, "w.yaml:1: /none.dax: no such file", []string{"simulate", home,
-			cliTest{t, t.TempDir()}.write("w.yaml", "workflows: [{trace: /none.dax}]\n")}},
+			written(t, "w.yaml", "workflows: [{trace: /none.dax}]\n")}},
 		{exitInput, "line 2: arrivals: times /none: there is no such file", []string{"simulate", home,
-			cliTest{t, t.TempDir()}.write("w.yaml", "{count: 1, mix: [{generator: montage, tasks: 20}],\n"+
+			written(t, "w.yaml", "{count: 1, mix: [{generator: montage, tasks: 20}],\n"+
 				"arrivals: {process: trace, times: /none}}\n")}},
 	} {
 		expect(t, c.code, []string{c.says}, c.args...)

@@ -21,13 +21,9 @@ import (
 )
 
 // failing has a task that ends well, one that fails twice and says why, and one that waits for it.
-const failing = `{"name":"f","schemaVersion":"1.5","workflow":{"specification":{"tasks":[
-	{"name":"a","id":"a","parents":[],"children":[],"inputFiles":[],"outputFiles":[]},
-	{"name":"b","id":"b","parents":[],"children":["c"],"inputFiles":[],"outputFiles":[]},
-	{"name":"c","id":"c","parents":["b"],"children":[],"inputFiles":[],"outputFiles":[]}],"files":[]},
-	"execution":{"tasks":[{"id":"a","command":"for i in $(seq 900); do test -e /gate/go && exit; sleep 0.1; done"},
-	{"id":"b","command":"echo the last words; echo '<b>no such option</b>' >&2; exit 3"},
-	{"id":"c","command":"true"}]}}}`
+var failing = wfOf(`{"name": "a", "command": "for i in $(seq 900); do test -e /gate/go && exit; sleep 0.1; done"},
+	{"name": "b", "command": "echo the last words; echo '<b>no such option</b>' >&2; exit 3"},
+	{"name": "c", "parents": ["b"], "command": "true"}`)
 
 // The page of a run in containers follows it while it runs, and ends with it. Afterwards it shows what the log has.
 func TestThePageOfARunInContainers(t *testing.T) {
@@ -244,7 +240,7 @@ func TestTheGraphOfManyTasksOpens(t *testing.T) {
 	}
 }
 
-// Odd runs have a page, damaged logs and unwritable places an error, and never half a file.
+// Odd runs and several have a page, unwritable places an error.
 func TestPagesOfOddRuns(t *testing.T) {
 	page := func(home, run string) context.Context {
 		file := filepath.Join(t.TempDir(), "x.html")
@@ -263,6 +259,20 @@ func TestPagesOfOddRuns(t *testing.T) {
 	do(t, stuck, chromedp.Click("#more summary", chromedp.ByQuery), chromedp.WaitVisible("#policies .note",
 		chromedp.ByQuery))
 	expectText(t, stuck, "#policies", "once the run is over")
+	both := newLog(t, func(db *sqlite.DB) {
+		logtest.Diamond(t, db, "a")
+		logtest.Diamond(t, db, "b")
+	})
+	file := filepath.Join(both, "deep", "er", "runs.html")
+	expect(t, exitOK, nil, "report", "a", "b", "--dir", both, "--html", file)
+	several := open(t, file)
+	expectText(t, several, "#title", "2 runs")
+	if n := ask[int](t, several, "document.querySelectorAll('#answer .run').length"); n != 2 {
+		t.Errorf("%d of 2 runs are on the page", n)
+	}
+	expect(t, exitInput, []string{"nothere"}, "report", "nothere", "--dir", both, "--html", file)
+	blocked := filepath.Join(file, "x.html")
+	expect(t, exitHost, []string{blocked}, "report", "a", "--dir", both, "--html", blocked)
 }
 
 func TestAPageThatCannotBeWrittenLeavesNothing(t *testing.T) {

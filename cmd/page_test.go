@@ -211,11 +211,10 @@ func TestNamesOfATraceDoThePageNoHarm(t *testing.T) {
 	}
 	var tasks []string
 	for i, n := range names {
-		tasks = append(tasks, fmt.Sprintf(`{"name": %q, "id": "t%d", "type": "compute", "command": {"program": %q}, "runtimeInSeconds": 1,
-		"parents": [], "children": [], "files": []}`, n, i, n))
+		tasks = append(tasks, fmt.Sprintf(`{"name": %q, "id": "t%d", "command": {"program": %[1]q}, "runtime": 1}`, n, i))
 	}
 	dir := writeFiles(t, map[string]string{"w.json": `{"name": "a <i>name</i>", "schemaVersion": "1.4", "workflow":
-		{"makespanInSeconds": 1, "executedAt": "x", "tasks": [` + strings.Join(tasks, ",") + `]}}`})
+		{"tasks": [` + strings.Join(tasks, ",") + `]}}`})
 	file := filepath.Join(home, "run.html")
 	expect(t, exitOK, nil, "simulate", "--quiet", "--dir", home, "--name", "h", filepath.Join(dir, "w.json"))
 	expect(t, exitOK, nil, "report", "h", "--dir", home, "--html", file)
@@ -291,66 +290,4 @@ func TestThePageFitsItsReaders(t *testing.T) {
 	if headings < 10 {
 		t.Errorf("a screen reader finds %d headings", headings)
 	}
-}
-
-// Several runs are on one page; one without tasks, and one that is under way or was killed, say so.
-func TestPagesOfOtherRuns(t *testing.T) {
-	home := t.TempDir()
-	dir := writeFiles(t, map[string]string{"one.dax": oneTask, "none.dax": `<adag version="2.1" name="none"></adag>`})
-	for _, name := range []string{"a", "b"} {
-		expect(t, exitOK, nil, "simulate", "--quiet", "--dir", home, "--name", name, filepath.Join(dir, "one.dax"))
-	}
-	file := filepath.Join(home, "deep", "er", "runs.html")
-	expect(t, exitOK, nil, "report", "a", "b", "--dir", home, "--html", file)
-	page := open(t, file)
-	expectText(t, page, "#title", "2 runs")
-	if n := ask[int](t, page, "document.querySelectorAll('#answer .run').length"); n != 2 {
-		t.Errorf("%d of 2 runs are on the page", n)
-	}
-	expect(t, exitInput, []string{"nothere"}, "report", "nothere", "--dir", home, "--html", file)
-	blocked := filepath.Join(dir, "one.dax", "x.html")
-	expect(t, exitHost, []string{blocked}, "report", "a", "--dir", home, "--html", blocked)
-}
-
-// The bar of a page: 100,000 attempts in at most 1.5 MB.
-func TestThePageOfALargeRun(t *testing.T) {
-	long(t)
-	home := t.TempDir()
-	dir := writeFiles(t, map[string]string{"w.yaml": "seed: 7\ncount: 1000\ntasks: 101\n" +
-		"mix: [{generator: montage, fraction: 1}, {generator: ligo, fraction: 1}]\n" +
-		"total_runtime: {distribution: lognormal, mean: 20m, variation: 1}\n" +
-		"arrivals: {process: poisson, utilisation: 0.9}\n"})
-	file := filepath.Join(home, "run.html")
-	expect(t, exitOK, nil, "simulate", "--quiet", "--dir", home, "--name", "big", "--cluster",
-		"../examples/experiments/homogeneous.yaml", filepath.Join(dir, "w.yaml"))
-	expect(t, exitOK, nil, "report", "big", "--dir", home, "--html", file, "--policies", "none")
-	info, err := os.Stat(file)
-	if err != nil || info.Size() > 1_500_000 {
-		t.Errorf("the page has %d bytes (%v)", info.Size(), err)
-	}
-	attempts := one[int](t, home, "SELECT count(*) FROM v_attempts WHERE run = 'big'")
-	if attempts < 100_000 {
-		t.Fatalf("the run has %d attempts", attempts)
-	}
-	page := open(t, file)
-	expectText(t, page, ".tasks [role=status]", fmt.Sprintf("%d of %d attempts", attempts, attempts))
-	if drawn := ask[int](t, page, "+document.querySelector('.timeline canvas').dataset.drawn"); drawn < 1000 {
-		t.Errorf("the timeline has %d bars", drawn)
-	}
-	// Search, sorting and zooming work on all of it, and agree with the log.
-	inspiral := one[int](t, home, "SELECT count(*) FROM v_attempts WHERE run = 'big' AND kind = 'Inspiral'")
-	do(t, page, chromedp.SendKeys(".timeline input[type=search]", "Inspiral", chromedp.ByQuery))
-	do(t, page, chromedp.SendKeys(".tasks input", "Inspiral", chromedp.ByQuery))
-	if n := ask[int](t, page, "parseInt(document.querySelector('.tasks [role=status]').textContent)"); n < inspiral {
-		t.Errorf("%d attempts are found, the log has %d", n, inspiral)
-	}
-	do(t, page, chromedp.Evaluate("[...document.querySelectorAll('.tasks th button')].find(b => "+
-		"b.textContent === 'ran').click()", nil), chromedp.Focus(".timeline canvas", chromedp.ByQuery),
-		chromedp.KeyEvent("+"), chromedp.KeyEvent("+"), chromedp.KeyEvent("+"), chromedp.KeyEvent("+"))
-	if drawn := ask[int](t, page, "+document.querySelector('.timeline canvas').dataset.drawn"); drawn == 0 ||
-		drawn > attempts/4 {
-		t.Errorf("zoomed in, the timeline has %d bars", drawn)
-	}
-	t.Logf("%d attempts in %d bytes, drawn %.0f ms after the page began", attempts, info.Size(),
-		ask[float64](t, page, "performance.getEntriesByName('drawn')[0].startTime"))
 }

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,13 +11,8 @@ import (
 // A long task of low priority, and an urgent one that cannot wait for it, on one core: in each way the log, show and
 // explain tell what was done, the replay repeats it, and a program that may not be restarted is frozen.
 func TestPreemptionIsToldAndReplayed(t *testing.T) {
-	trace := func(name string, runtime float64) string {
-		b, _ := json.Marshal(map[string]any{"name": name, "schemaVersion": "1.5", "workflow": map[string]any{
-			"specification": map[string]any{"tasks": []map[string]any{{"id": name, "name": name, "parents": []string{},
-				"children": []string{}}}},
-			"execution": map[string]any{"makespanInSeconds": 1, "executedAt": "2026-01-01T00:00:00Z",
-				"tasks": []map[string]any{{"id": name, "runtimeInSeconds": runtime, "memoryInBytes": 100_000_000}}}}})
-		return string(b)
+	trace := func(name string, runtime int) string {
+		return wfOf(fmt.Sprintf(`{"name": %q, "runtime": %d, "memoryInBytes": 100000000}`, name, runtime))
 	}
 	dir := writeFiles(t, map[string]string{"long.json": trace("long", 100), "urgent.json": trace("urgent", 10),
 		"c.yaml": "nodes: [{name: n, cores: 1, memory: 1GB}]\n",

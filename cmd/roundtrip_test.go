@@ -171,10 +171,7 @@ func TestATaskThatMovesToASlowerNodeKeepsItsWork(t *testing.T) {
 			"  - {trace: urgent.json, arrive: 20s, class: deadline, deadline: 26s}\n" +
 			"  - {trace: large.json, arrive: 21s, class: deadline, deadline: 46s}\n"}
 	for name, runtime := range map[string]int{"long": 100, "small": 26, "urgent": 10, "large": 40} {
-		files[name+".json"] = fmt.Sprintf(`{"name": "w", "schemaVersion": "1.5", "workflow": {"specification": {
-			"tasks": [{"id": %q, "name": "a", "parents": [], "children": []}]}, "execution": {"makespanInSeconds": 1,
-			"executedAt": "unknown", "tasks": [{"id": %q, "runtimeInSeconds": %d, "memoryInBytes": 100000000}]}}}`,
-			name, name, runtime)
+		files[name+".json"] = wfOf(fmt.Sprintf(`{"name": %q, "runtime": %d, "memoryInBytes": 100000000}`, name, runtime))
 	}
 	home, dir := writeFiles(t, files), "--dir="+t.TempDir()
 	expect(t, exitOK, nil, "simulate", "-q", dir, "--name=first", "--policy=pds:room=leave", "--checkpoint=1MB",

@@ -159,13 +159,8 @@ func TestFailedTasksMakeTheExitCode(t *testing.T) {
 	beside(t)
 	needsDocker(t)
 	dir := writeFiles(t,
-		map[string]string{"missing.json": `{"name":"m","schemaVersion":"1.5","workflow":{"specification":{"tasks":[
-		{"name":"a","id":"a","parents":[],"children":["b"],"inputFiles":[],"outputFiles":[]},
-		{"name":"b","id":"b","parents":["a"],"children":[],"inputFiles":[],"outputFiles":[]},
-		{"name":"c","id":"c","parents":[],"children":[],"inputFiles":[],"outputFiles":[]}],"files":[]},
-		"execution":{"makespanInSeconds":1,"executedAt":"2026-01-01T00:00:00Z","tasks":[
-		{"id":"a","runtimeInSeconds":0.1,"command":{"program":"absent","arguments":[]},"image":"gantry/busybox"},
-		{"id":"b","runtimeInSeconds":0.1},{"id":"c","runtimeInSeconds":0.1}]}}}`})
+		map[string]string{"missing.json": wfOf(`{"name": "a", "runtime": 0.1, "command": {"program": "absent"},
+		"image": "gantry/busybox"}, {"name": "b", "parents": ["a"], "runtime": 0.1}, {"name": "c", "runtime": 0.1}`)})
 	home := filepath.Join(dir, "runs")
 	code, out, errs := invoke(t, "run", "--dir", home, filepath.Join(dir, "missing.json"))
 	if code != exitTasksFailed {

@@ -45,10 +45,8 @@ func TestNothingIsPredictedFromADefault(t *testing.T) {
 		t.Errorf("a simulation says\n%s", errs)
 	}
 	// The arguments of WfBench say how much there is to do.
-	bench := written(t, "bench.json", `{"name": "b", "schemaVersion": "1.5", "workflow": {"specification": {"tasks": [
-		{"name": "a", "id": "a", "parents": [], "children": []}]}, "execution": {"makespanInSeconds": 0,
-		"executedAt": "unknown", "tasks": [{"id": "a", "runtimeInSeconds": 0, "command": {"program": "wfbench",
-		"arguments": ["--cpu-work 60"]}}]}}}`)
+	bench := written(t, "bench.json", wfOf(`{"name": "a", "runtime": 0, "command": {"program": "wfbench",
+		"arguments": ["--cpu-work 60"]}}`))
 	if _, out, errs = invoke(t, "simulate", "--no-log", "--host-model=none", bench); strings.Contains(errs, "known") ||
 		!strings.Contains(out, "makespan 1.5s") {
 		t.Errorf("a simulation of a specification of WfBench says\n%s%s", out, errs)
@@ -90,7 +88,7 @@ func TestAServerExpectsNothingFromADefault(t *testing.T) {
 func TestDefineNeedsAVariable(t *testing.T) {
 	flow, dir := written(t, "letters.makeflow", lettersFlow), "--dir="+t.TempDir()
 	jx := written(t, "letters.jx", `{"define": {"TOP": 3}, "rules": [{"command": "head -n " + TOP + " >c.txt", "outputs": ["c.txt"]}]}`)
-	dax := written(t, "one.dax", `<adag name="one"><job id="a" name="x" runtime="2"/></adag>`)
+	dax := written(t, "one.dax", oneTask)
 	for _, command := range [][]string{{"check"}, {"convert", "--o", filepath.Join(t.TempDir(), "x")},
 		{"simulate", "--quiet", dir}, {"run", "--quiet", "--runtime", "null", dir}} {
 		with := func(args ...string) []string { return append(append([]string{}, command...), args...) }
@@ -120,7 +118,7 @@ func TestDefineNeedsAVariable(t *testing.T) {
 // Options that have no effect on what they are given with are refused, with the reason.
 func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 	flow := written(t, "letters.makeflow", lettersFlow)
-	dax := written(t, "one.dax", `<adag name="one"><job id="a" name="x" runtime="2"/></adag>`)
+	dax := written(t, "one.dax", oneTask)
 	nodes := written(t, "nodes.yaml", "nodes: [{name: n, cores: 1}]")
 	load := written(t, "load.yaml", "workflows: [{trace: "+flow+"}]")
 	stream := written(t, "stream.yaml", "{count: 3, mix: [{generator: montage, tasks: 20}], seed: 1, "+
@@ -151,9 +149,8 @@ func TestOptionsWithoutAnEffectAreRefused(t *testing.T) {
 		{input, append(simulated, "--image=some", flow), "no task is emulated",
 			[]string{"--time-scale=0.5", "--size-scale=2", "--checkpoint=1MB"}},
 		{input, []string{"check", flow}, "names a time limit", []string{"--enforce-walltime"}},
-		{input, []string{"check", written(t, "limited.json", `{"name": "w", "schemaVersion": "1.5", "workflow": {
-			"specification": {"tasks": [{"id": "a", "name": "a", "timeLimitInSeconds": 9}], "files": []},
-			"execution": {"tasks": []}}}`)}, "names a time limit", []string{"--enforce-walltime"}},
+		{input, []string{"check", written(t, "limited.json", wfOf(`{"name": "a", "timeLimitInSeconds": 9}`))},
+			"names a time limit", []string{"--enforce-walltime"}},
 		{input, []string{"check", dax}, "nothing to repair", []string{"--repair"}},
 		{input, []string{"check", nodes}, "no workflow is among these", []string{"--catalog=c.yml",
 			"--enforce-walltime", "--repair", "--kilobytes"}},
@@ -268,8 +265,7 @@ func TestNamesCannotForgeALine(t *testing.T) {
 	trace := written(t, "evil.json", `{"name": "e\n`+forged+`", "schemaVersion": "1.5", "workflow": {"specification": {
 		"tasks": [{"name": "n\n`+forged+`", "id": "a\n`+forged+`\u001b[2J", "children": ["none\n`+forged+`"], "parents": [],
 			"inputFiles": ["f\n`+forged+`"]}], "files": [{"id": "f\n`+forged+`", "sizeInBytes": -3}]}}}`)
-	known := written(t, "known.json", `{"name": "k", "schemaVersion": "1.5", "workflow": {"specification": {"tasks": [
-		{"name": "n\n`+forged+`", "id": "a"}], "files": []}, "execution": {"tasks": [{"id": "a", "command": "true"}]}}}`)
+	known := written(t, "known.json", wfOf(`{"name": "n\n`+forged+`", "id": "a", "command": "true"}`))
 	for _, args := range [][]string{{"show"}, {"show", "--tasks"}, {"show", "--all"}, {"show", "--json"}, {"ls"},
 		{"check", "no\n" + forged}, {"run", "--runtime", "null", "--dry-run", "--image", "i", known},
 		{"explain", "able-curie-2222", "#0"}, {"explain", "able-curie-2222", "#1"}, {"explain", "able-curie-2222",
