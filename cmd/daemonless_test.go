@@ -166,18 +166,20 @@ func TestAServerWithoutADaemonFetchesImages(t *testing.T) {
 	s.drain()
 }
 
-// Commands without an image run in that of the server, so that their inputs are looked for.
+// Commands without an image run in that of the server, so that their inputs are looked for. Values of variables may
+// have commas.
 func TestASubmissionTakesTheImageOfItsServer(t *testing.T) {
 	needsOCI(t)
 	needsBusybox(t)
 	c := cliTest{t, t.TempDir()}
 	c.write("in.txt", "in\n")
-	flow := c.write("Makeflow", "out.txt: in.txt\n\tcat in.txt in.txt >out.txt\n")
+	flow := c.write("Makeflow", "out.txt: in.txt\n\techo \\$LIST \\$FROM | cat in.txt - in.txt >out.txt\n")
 	dir := filepath.Join(c.dir, "runs")
 	s := serveIn(t, dir, "--runtime", "oci", "--image", "gantry/busybox")
-	id, place := s.submit(flow), filepath.Join(c.dir, "place")
+	id := s.submit("--env", "LIST=a,b", "--env-file", c.write("vars", "FROM=c,d\n"), flow)
+	place := filepath.Join(c.dir, "place")
 	expect(t, exitOK, []string{"done"}, "wait", "--dir", dir, "--results-dir", place, id)
-	if text := readAll(t, filepath.Join(place, "out.txt")); text != "in\nin\n" {
+	if text := readAll(t, filepath.Join(place, "out.txt")); text != "in\na,b c,d\nin\n" {
 		t.Errorf("the result has %q", text)
 	}
 	s.drain()

@@ -198,12 +198,14 @@ func TestAReplayRepeatsARun(t *testing.T) {
 	}
 }
 
-func TestTheMetricsOfARun(t *testing.T) {
+func TestTheMetricsOfRuns(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"one.dax": oneTask, "c.yaml": "nodes: [{name: n, cores: 2}]\n"})
 	home := "--dir=" + filepath.Join(dir, "runs")
-	expect(t, exitOK, nil, "simulate", home, "--name=r", "--startup=2s", "--cluster", filepath.Join(dir, "c.yaml"),
-		filepath.Join(dir, "one.dax"))
-	var got struct {
+	for name, startup := range map[string]string{"x": "1s", "y": "3s"} {
+		expect(t, exitOK, nil, "simulate", home, "--name="+name, "--startup="+startup, "--cluster",
+			filepath.Join(dir, "c.yaml"), filepath.Join(dir, "one.dax"))
+	}
+	var first struct {
 		Metrics   map[string]*float64
 		Workflows []struct {
 			Wait     float64 `json:"wait_s"`
@@ -212,27 +214,10 @@ func TestTheMetricsOfARun(t *testing.T) {
 			Slowdown float64
 		}
 	}
-	must(t, json.Unmarshal([]byte(expect(t, exitOK, nil, "report", "r", "--json", home)), &got))
-	if w := got.Workflows; len(w) != 1 || w[0].Wait != 2 || w[0].Makespan != 2 || w[0].Response != 4 ||
-		w[0].Slowdown != 2 {
-		t.Errorf("the workflow: %+v", w)
-	}
-	for name, want := range map[string]float64{"slowdown_mean": 2, "utilisation": 0.5, "in_system_mean": 1, "span": 4,
-		"workflows": 1} {
-		if v := got.Metrics[name]; v == nil || *v != want {
-			t.Errorf("%s is %v, want %v", name, v, want)
-		}
-	}
-	expect(t, exitOK, []string{"slowdown", "utilisation"}, "report", "r", home)
-	expect(t, exitInput, []string{`no run "none"`}, "report", "none", home)
-}
-
-func TestTheMetricsOfSeveralRuns(t *testing.T) {
-	dir := writeFiles(t, map[string]string{"one.dax": oneTask, "c.yaml": "nodes: [{name: n, cores: 2}]\n"})
-	home := "--dir=" + filepath.Join(dir, "runs")
-	for name, startup := range map[string]string{"x": "1s", "y": "3s"} {
-		expect(t, exitOK, nil, "simulate", home, "--name="+name, "--startup="+startup, "--cluster",
-			filepath.Join(dir, "c.yaml"), filepath.Join(dir, "one.dax"))
+	must(t, json.Unmarshal([]byte(expect(t, exitOK, nil, "report", home, "--json", "x")), &first))
+	if w := first.Workflows; len(w) != 1 || w[0].Wait != 1 || w[0].Makespan != 2 || w[0].Response != 3 ||
+		w[0].Slowdown != 1.5 || *first.Metrics["utilisation"] != 0.5 || *first.Metrics["span"] != 3 {
+		t.Errorf("the first run: %+v", first)
 	}
 	out := expect(t, exitOK, nil, "report", home, "--json", "x", "y")
 	var got struct {

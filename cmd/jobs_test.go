@@ -9,9 +9,6 @@ import (
 
 	"gantry/cmd/api"
 	"gantry/cmd/internal/server"
-	"gantry/executor"
-	"gantry/sqlite"
-	"gantry/trace"
 )
 
 func (s *served) status(id string) (st api.Status) {
@@ -135,33 +132,4 @@ func TestJobsAreReadByTheirNumbers(t *testing.T) {
 		}
 		expect(t, exitInput, []string{"submission 3 was cancelled before it arrived"}, args...)
 	}
-}
-
-// Values of variables may have commas.
-func TestCommasInValues(t *testing.T) {
-	needsCheap(t)
-	c := cliTest{t, t.TempDir()}
-	dir := filepath.Join(c.dir, "runs")
-	s := serveIn(t, dir, "--runtime", "oci")
-	id := s.submit("--image", "gantry/busybox", "--env", "LIST=a,b", "--env-file", c.write("vars", "FROM=c,d\n"),
-		c.write("Makeflow", "copy:\n\techo \\$LIST \\$FROM >copy\n"))
-	expect(t, exitOK, nil, "wait", "--dir", dir, id)
-	found, _ := filepath.Glob(filepath.Join(dir, "latest", "results", "*", "copy"))
-	if len(found) != 1 || read(t, found[0]) != "a,b c,d\n" {
-		t.Errorf("%v: it wrote something else", found)
-	}
-	s.drain()
-}
-
-// A name with line breaks stays in its row.
-func TestNamesWithLineBreaksStayInTheirRow(t *testing.T) {
-	dir := t.TempDir()
-	serveIn(t, dir, "--runtime", "null")
-	w := &trace.Workflow{Name: "w", Label: "w", Tasks: []trace.Task{{ID: "a\nb\tc", Kind: "k", Cores: 1, Runtime: 1}}}
-	definition, err := sqlite.EncodeSubmission(&executor.Submission{Name: "w", Workflow: w})
-	must(t, err)
-	_, err = api.NewClient(dir).Submit(t.Context(), &api.Submit{Tasks: []api.Task{{Definition: definition}}})
-	must(t, err)
-	expect(t, exitOK, nil, "wait", "--dir", dir, "1")
-	expect(t, exitOK, []string{"1  a^Jb^Ic "}, "queue", "--all", "--dir", dir)
 }

@@ -150,13 +150,6 @@ func TestAClientKilledInMidSubmission(t *testing.T) {
 	s.drain()
 }
 
-func TestNoServer(t *testing.T) {
-	beside(t)
-	for _, dir := range []string{t.TempDir(), filepath.Join(t.TempDir(), "none")} {
-		expect(t, exitHost, []string{"no gantry serves this directory", "gantry serve", "--dir"}, "drain", "--dir", dir)
-	}
-}
-
 // A socket that a killed server left is in nobody's way.
 func TestAStaleSocket(t *testing.T) {
 	dir := t.TempDir()

@@ -84,48 +84,6 @@ func nextflowSubmit(t *testing.T, dir, directives, body string) (id string) {
 	return m[1]
 }
 
-// TestNextflow holds the dialogue that Nextflow's executor slurm has with Slurm, as its source and its tests have it
-// (modules/nextflow/src/main/groovy/nextflow/executor/SlurmExecutor.groovy).
-func TestNextflow(t *testing.T) {
-	work, _ := slurmServer(t, "--runtime", runtimesOf(t)[0])
-	user := userName(os.Geteuid())
-	me := []string{"-u", user}
-
-	id := nextflowSubmit(t, work, "#SBATCH -J nf-align_(sample_1)\n#SBATCH -o DIR/.command.log\n#SBATCH --no-requeue\n"+
-		"#SBATCH --signal B:USR2@30\n#SBATCH -t 00:05:00\n#SBATCH --mem 50M\n",
-		"cd $NXF_CHDIR\necho aligned $SLURM_JOB_NAME >out.txt; echo says\nprintf 0 >.exitcode\n")
-	nextflowUntil(t, id, "done", me...)
-	if got := readAll(t, "out.txt", ".exitcode", ".command.log"); got != "aligned nf-align_(sample_1)\n0says\n" {
-		t.Errorf("the task left %q", got)
-	}
-
-	id = nextflowSubmit(t, work, "#SBATCH -J nf-fails\n#SBATCH -o DIR/.command.log\n#SBATCH --no-requeue\n"+
-		"#SBATCH -c 2\n",
-		"printf 7 >.exitcode; exit 7\n")
-	nextflowUntil(t, id, "error", me...)
-	expect(t, exitOK, []string{id + "|FAILED|7:0"}, "sacct", "-j", id, "-n", "-P", "-b")
-
-	id = nextflowSubmit(t, work, "#SBATCH -J nf-long\n#SBATCH -o DIR/.command.log\n#SBATCH -p short\n",
-		": >begun; sleep 600\n")
-	nextflowUntil(t, id, "running", append(me, "-p", "short")...)
-	if got := nextflowQueue(t, append(me, "-p", "long")...); len(got) > 0 {
-		t.Errorf("the other queue has %v", got)
-	}
-	expect(t, exitOK, nil, "scancel", id)
-	nextflowUntil(t, id, "error", me...)
-
-	// An array, as newer versions have, and the cheaper question.
-	id = nextflowSubmit(t, work, "#SBATCH --array 0-2\n#SBATCH -J nf-many\n#SBATCH -o /dev/null\n"+
-		"#SBATCH --no-requeue\n",
-		"echo $SLURM_ARRAY_TASK_ID >element-$SLURM_ARRAY_TASK_ID\n")
-	for _, element := range []string{"_0", "_1", "_2"} {
-		nextflowUntil(t, id+element, "done", "--only-job-state")
-	}
-	if got := readAll(t, "element-0", "element-1", "element-2"); got != "0\n1\n2\n" {
-		t.Errorf("the elements left %q", got)
-	}
-}
-
 // nextflowScript is what the script of a task has below its directives.
 const nextflowScript = `set -eu
 entry=${1:-whole}
@@ -154,10 +112,12 @@ whole() {
 $entry
 `
 
-// A whole script as Nextflow wraps it around a task (command-run.txt of its source), with the same means of bash:
-// traps, files that say that it began and how it ended, links to inputs in other directories, output that goes to three
-// files. Then one whose task fails, and one that scancel ends, which has to leave its exit code, too.
-func TestNextflowScriptRunsWhole(t *testing.T) {
+// TestNextflow holds the dialogue that Nextflow's executor slurm has with Slurm, as its source and its tests have it
+// (modules/nextflow/src/main/groovy/nextflow/executor/SlurmExecutor.groovy), with a whole script as Nextflow wraps it
+// around a task (command-run.txt of its source) and the same means of bash: traps, files that say that it began and how
+// it ended, links to inputs in other directories, output that goes to three files. Then one whose task fails, one that
+// scancel ends, which has to leave its exit code, too, and an array, as newer versions have.
+func TestNextflow(t *testing.T) {
 	work, _ := slurmServer(t, "--grace", "2m") // on a busy host bash is slow to leave its exit code
 	const image = "gantry/nextflow"
 	if exec.Command("docker", "image", "inspect", image).Run() != nil {
@@ -168,7 +128,7 @@ func TestNextflowScriptRunsWhole(t *testing.T) {
 	must(t, errors.Join(os.Mkdir(data, 0o755), os.WriteFile(filepath.Join(data, "in.txt"), []byte("reads\n"), 0o644)))
 	t.Setenv("GANTRY_READ", data)
 	wrapper := strings.ReplaceAll(nextflowScript, "@DATA@", data)
-	submit := func(name, command string) (dir, id string) {
+	submit := func(name, command string, more ...string) (dir, id string) {
 		t.Helper()
 		dir = filepath.Join(work, name)
 		script := []byte("#!/bin/bash -ue\n" + command)
@@ -176,7 +136,7 @@ func TestNextflowScriptRunsWhole(t *testing.T) {
 			os.WriteFile(filepath.Join(dir, ".command.sh"), script, 0o755)))
 		return dir, nextflowSubmit(t, dir, "#SBATCH -J nf-"+name+"\n#SBATCH -o DIR/.command.log\n"+
 			"#SBATCH --no-requeue\n#SBATCH --signal B:USR2@30\n#SBATCH -c 2\n#SBATCH -t 00:05:00\n"+
-			"#SBATCH --mem 100M\n", strings.ReplaceAll(wrapper, "@DIR@", dir))
+			"#SBATCH --mem 100M\n"+strings.Join(more, ""), strings.ReplaceAll(wrapper, "@DIR@", dir))
 	}
 	me := []string{"-u", userName(os.Geteuid())}
 
@@ -199,14 +159,27 @@ func TestNextflowScriptRunsWhole(t *testing.T) {
 	if got := readAll(t, ".exitcode", ".command.err"); got != "3wrong\n" {
 		t.Errorf("the task that fails left %q", got)
 	}
+	expect(t, exitOK, []string{id + "|FAILED|3:0"}, "sacct", "-j", id, "-n", "-P", "-b")
 
-	dir, id = submit("long", ": >running; sleep 600\n")
+	dir, id = submit("long", ": >running; sleep 600\n", "#SBATCH -p short\n")
 	waitForFile(t, filepath.Join(dir, "running"))
+	nextflowUntil(t, id, "running", append(me, "-p", "short")...)
+	if got := nextflowQueue(t, append(me, "-p", "long")...); len(got) > 0 {
+		t.Errorf("the other queue has %v", got)
+	}
 	expect(t, exitOK, nil, "scancel", id)
 	nextflowUntil(t, id, "error", me...)
 	t.Chdir(dir)
 	if code := readAll(t, ".exitcode"); code == "0" || code == "" {
 		t.Errorf("the task that was ended left exit code %q", code)
+	}
+	id = nextflowSubmit(t, work, "#SBATCH --array 0-1\n#SBATCH -J nf-many\n#SBATCH -o /dev/null\n",
+		"echo $SLURM_ARRAY_TASK_ID >element-$SLURM_ARRAY_TASK_ID\n")
+	for _, element := range []string{"_0", "_1"} {
+		nextflowUntil(t, id+element, "done", "--only-job-state")
+	}
+	if got := readAll(t, "element-0", "element-1"); got != "0\n1\n" {
+		t.Errorf("the elements left %q", got)
 	}
 }
 

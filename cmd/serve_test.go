@@ -16,6 +16,7 @@ import (
 
 	"gantry/cmd/api"
 	"gantry/executor"
+	"gantry/planner"
 	"gantry/sqlite"
 	"gantry/trace"
 )
@@ -266,23 +267,30 @@ func TestWhatIsExpectedIsInJSON(t *testing.T) {
 	expect(t, exitUsage, []string{"no workflow has a deadline"}, "submit", "--dir", dir, "--reject-late", montage)
 }
 
-// However many wait, each is found by its number; lists are bounded, and say so.
+// However many wait, each is found by its number; lists are bounded, and say so. A name with line breaks stays in its
+// row.
 func TestOneOfManyIsFound(t *testing.T) {
 	dir := t.TempDir()
 	s := serveIn(t, dir, "--runtime", "null", "--name", "lab")
+	flow := func(name string, at planner.Time) []byte {
+		definition, err := sqlite.EncodeSubmission(&executor.Submission{Name: "w", At: at, Workflow: &trace.Workflow{
+			Name: "w", Label: "w", Tasks: []trace.Task{{ID: name, Kind: "k", Cores: 1, Retries: -1, Runtime: 1}}}})
+		must(t, err)
+		return definition
+	}
 	req := &api.Submit{}
 	for i := range 1100 {
-		one := &trace.Workflow{Name: "w", Label: "w", Tasks: []trace.Task{{ID: "t" + strconv.Itoa(i), Kind: "k",
-			Cores: 1, Retries: -1, Runtime: 1}}}
-		definition, err := sqlite.EncodeSubmission(&executor.Submission{Name: "w", Workflow: one, At: 3600e9})
-		must(t, err)
-		req.Tasks = append(req.Tasks, api.Task{Workflow: "w", Definition: definition})
+		name := "t" + strconv.Itoa(i)
+		if i == 0 {
+			name = "a\nb\tc"
+		}
+		req.Tasks = append(req.Tasks, api.Task{Workflow: "w", Definition: flow(name, 3600e9)})
 	}
 	if _, err := api.NewClient(dir).Submit(t.Context(), req); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("GANTRY_DIR", dir)
-	expect(t, exitOK, []string{"1000  t999 ", "and 100 more"}, "queue", "--dir", dir)
+	expect(t, exitOK, []string{"1  a^Jb^Ic ", "1000  t999 ", "and 100 more"}, "queue", "--dir", dir)
 	if out := expect(t, exitOK, []string{"1100 PD\n"}, "squeue", "-h", "-o", "%i %t", "--me"); strings.Count(out,
 		"\n") != 1100 {
 		t.Errorf("squeue --me lists %d jobs", strings.Count(out, "\n"))
@@ -307,11 +315,7 @@ func TestOneOfManyIsFound(t *testing.T) {
 	for range 11 {
 		flows := &api.Submit{}
 		for i := range 100 {
-			definition, err := sqlite.EncodeSubmission(&executor.Submission{Name: "late", Workflow: &trace.Workflow{
-				Name: "late", Label: "late", Tasks: []trace.Task{{ID: "t" + strconv.Itoa(i), Kind: "k", Cores: 1,
-					Retries: -1, Runtime: 1}}}})
-			must(t, err)
-			flows.Workflows = append(flows.Workflows, api.Workflow{Name: "late", Definition: definition})
+			flows.Workflows = append(flows.Workflows, api.Workflow{Name: "late", Definition: flow(strconv.Itoa(i), 0)})
 		}
 		if _, err := api.NewClient(dir).Submit(t.Context(), flows); err != nil {
 			t.Fatal(err)
