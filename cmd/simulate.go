@@ -57,8 +57,8 @@ Exit codes: 0 all tasks succeeded, 1 tasks failed, 2 wrong command line, 3 inval
 					"drawn by --seed (default: each takes its mean)"},
 				&cli.IntFlag{Name: "starts", DefaultText: startsDefault,
 					Usage: "with a host model: how many containers may be starting at the same time"},
-				&cli.DurationFlag{Name: "startup", Usage: "time that starting a container takes, for every task; with " +
-					"--host-model only estimates take it"},
+				&cli.DurationFlag{Name: "startup", Usage: "time that starting a container takes, for every task; " +
+					"with --host-model only estimates take it"},
 				&cli.StringFlag{Name: "replay", Usage: "simulate `RUN` of the log with its measured durations"},
 				&cli.StringFlag{Name: "measured", Usage: "programs last as long as measured in `RUN` of the log"},
 				&cli.BoolFlag{Name: "no-log", Usage: "write no log, print only the makespan; not with --json"},

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker/go-units"
 	"github.com/shirou/gopsutil/v3/common"
 	"github.com/shirou/gopsutil/v3/disk"
 
@@ -104,7 +105,8 @@ func FindHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) (*ho
 			}
 		}
 		if age := time.Since(rows[i].Created); err == nil && age > old {
-			err = fmt.Errorf("%w: it was measured %s: run gantry calibrate", hostmodel.ErrOld, ago(age))
+			err = fmt.Errorf("%w: it was measured %s ago: run gantry calibrate", hostmodel.ErrOld,
+				units.HumanDuration(age))
 		}
 		if err == nil {
 			return m, &rows[i], nil
@@ -203,26 +205,10 @@ func DescribeHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) 
 	case err != nil:
 		return false, "not used: " + err.Error(), "gantry calibrate measures this host again"
 	}
-	age := time.Since(row.Created)
-	text = fmt.Sprintf("%s with %s, kernel %s, %s; measured %s", row.Host, term.Plural(row.Cores, "core"), row.Kernel,
-		row.Engine, ago(age))
+	text = fmt.Sprintf("%s with %s, kernel %s, %s; measured %s ago", row.Host, term.Plural(row.Cores, "core"),
+		row.Kernel, row.Engine, units.HumanDuration(time.Since(row.Created)))
 	if len(m.Measured.Warnings) > 0 {
 		advice = strings.Join(m.Measured.Warnings, "; ") + ": intervals are wider; calibrate again on a host at rest"
 	}
 	return true, text, advice
-}
-
-// ago says how long something is over.
-func ago(d time.Duration) string {
-	switch {
-	case d < -time.Hour:
-		return "in the future: is the clock right?"
-	case d < 2*time.Minute:
-		return "just now"
-	case d < 2*time.Hour:
-		return term.Plural(int(d.Minutes()), "minute") + " ago"
-	case d < 48*time.Hour:
-		return term.Plural(int(d.Hours()), "hour") + " ago"
-	}
-	return term.Plural(int(d.Hours()/24), "day") + " ago"
 }
