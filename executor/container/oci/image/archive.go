@@ -307,7 +307,7 @@ func host() v1.Platform { return v1.Platform{OS: "linux", Architecture: runtime.
 
 // spooled writes a stream to a file without a name, which is gone with this process, in plain form.
 func (s *Store) spooled(ctx context.Context, in io.Reader) (*os.File, error) {
-	sp, most, err := newSpace(s.dir)
+	sp, most, err := newSpace(ctx, s.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -327,7 +327,7 @@ func (s *Store) spooled(ctx context.Context, in io.Reader) (*os.File, error) {
 	}
 	plain := &counted{Reader: z, hash: digest.Canonical.Digester(), limit: most,
 		over: fmt.Errorf("%w: it is larger than the %s that are free in %s", errFull, shown.Size(most), s.dir)}
-	if _, err := io.Copy(struct{ io.Writer }{sp.writer(ctx, f)}, plain); err != nil {
+	if _, err := io.Copy(sp.before(f), plain); err != nil {
 		f.Close()
 		return nil, cause(packed, plain, err)
 	}

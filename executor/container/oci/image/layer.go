@@ -164,7 +164,7 @@ func (b *blob) read(ctx context.Context, d digest.Digest, most int64, over error
 
 // unpackLayer unpacks a layer at tmp, verifies it, and gives it its place.
 func (s *Store) unpackLayer(ctx context.Context, tmp string, d digest.Digest, b blob, told func(int64)) error {
-	sp, most, err := newSpace(s.dir)
+	sp, most, err := newSpace(ctx, s.dir)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,11 @@
 
 package image
 
-import "golang.org/x/sys/unix"
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
 
 const (
 	// openPath opens a directory to reach the files in it.
@@ -14,7 +18,12 @@ const (
 var mknodat, syncfs = unix.Mknodat, unix.Syncfs
 
 // openBelow opens a directory below another, which is the root of its path and of all links on it.
-func openBelow(root int, dir string) (int, error) {
-	return unix.Openat2(root, dir, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV})
+func openBelow(root int, dir string, flags uint64) (int, error) {
+	for {
+		fd, err := unix.Openat2(root, dir, &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC | flags,
+			Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV})
+		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
+			return fd, err
+		}
+	}
 }

@@ -15,4 +15,4 @@ func mknodat(int, string, uint32, int) error { return unix.ENOTSUP }
 
 func syncfs(int) error { return unix.ENOTSUP }
 
-func openBelow(int, string) (int, error) { return -1, unix.ENOTSUP }
+func openBelow(int, string, uint64) (int, error) { return -1, unix.ENOTSUP }

@@ -45,16 +45,12 @@ func damaged(format string, args ...any) error {
 // unpacker writes the entries of a layer below a directory. Paths are resolved by the kernel as if that were the root
 // (openat2 with RESOLVE_IN_ROOT), so that neither names nor links of the archive lead out.
 type unpacker struct {
-	ctx   context.Context
-	root  int
-	space *space
-	bytes int64 // of files
-
-	parent     int    // descriptor of the directory parentPath; -1: none
-	parentPath string // "": no longer known
-	dirs       []dirEntry
-	dirBytes   int
-	buffer     []byte
+	root     int
+	space    *space
+	bytes    int64 // of files
+	dirs     []dirEntry
+	dirBytes int
+	buffer   []byte
 }
 
 // dirEntry is the attributes that a directory gets when everything is in it.
@@ -71,12 +67,8 @@ func unpack(ctx context.Context, r io.Reader, dir string, sp *space) (bytes int6
 	if err != nil {
 		return 0, err
 	}
-	u := &unpacker{ctx: ctx, root: root, space: sp, parent: -1,
-		buffer: make([]byte, 128<<10)}
-	defer func() {
-		u.forget()
-		unix.Close(root)
-	}()
+	defer unix.Close(root)
+	u := &unpacker{root: root, space: sp, buffer: make([]byte, 128<<10)}
 	in := tar.NewReader(r)
 	for n := 0; ; n++ {
 		h, err := in.Next()
@@ -121,7 +113,7 @@ func shorten(name string) string {
 	return name
 }
 
-// clean makes a path of the archive one from its root, without a slash in front; "" is the root.
+// clean makes a path of the archive one from its root, "." itself, without a slash in front.
 func clean(name string) (string, error) {
 	if strings.ContainsRune(name, 0) {
 		return "", damaged("its name has a zero byte")
@@ -130,13 +122,13 @@ func clean(name string) (string, error) {
 	if rel == ".." || strings.HasPrefix(rel, "../") {
 		return "", damaged("its path leads out of the image")
 	}
-	if rel == "." {
-		rel = ""
-	}
 	return rel, nil
 }
 
+// entry writes an entry. A directory gets its permissions and its time at the end: before, it may not be writable, and
+// each new entry changes the time.
 func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
+	file, dir := h.Typeflag == tar.TypeReg || h.Typeflag == tar.TypeGNUSparse, h.Typeflag == tar.TypeDir
 	switch h.Typeflag {
 	case tar.TypeXGlobalHeader:
 		return nil
@@ -152,56 +144,51 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if name == "" {
-		if h.Typeflag != tar.TypeDir {
-			return damaged("the root of an image is a directory")
-		}
-		return u.dir("", -1, "", h)
+	if name == "." && !dir {
+		return damaged("the root of an image is a directory")
 	}
 	parent, err := u.enter(path.Dir(name))
 	if err != nil {
 		return err
 	}
+	defer unix.Close(parent)
 	base := path.Base(name)
 	if mark, ok := strings.CutPrefix(base, whiteoutPrefix); ok {
-		return u.whiteout(parent, base, mark)
+		return whiteout(parent, base, mark)
 	}
-	hid, err := u.replace(parent, base, h.Typeflag == tar.TypeDir)
+	hid, err := replace(parent, base, dir)
 	if err != nil {
 		return err
 	}
 	switch h.Typeflag {
-	case tar.TypeDir:
-		if err := u.dir(name, parent, base, h); err != nil || !hid {
-			return err
-		}
-		return opaque(parent, base)
-	case tar.TypeReg, tar.TypeGNUSparse:
-		err = u.file(parent, base, h, content)
 	case tar.TypeLink:
 		return u.link(parent, base, h)
+	case tar.TypeDir:
+		err = u.dir(name, parent, base, h, hid)
+	case tar.TypeReg, tar.TypeGNUSparse:
+		err = u.file(parent, base, h, content)
 	case tar.TypeSymlink:
 		err = unix.Symlinkat(h.Linkname, parent, base)
 	default:
-		var done bool
-		if done, err = node(parent, base, h); done {
-			return err
+		// The root of a user namespace makes no devices: containers have their own in /dev.
+		if err = node(parent, base, h); errors.Is(err, unix.EPERM) && h.Typeflag != tar.TypeFifo {
+			return nil
 		}
 	}
 	if err == nil {
 		err = own(parent, base, h)
 	}
 	// In this order: a new owner takes set-user-id bits and capabilities away.
-	if err == nil && h.Typeflag != tar.TypeSymlink {
+	if err == nil && !dir && h.Typeflag != tar.TypeSymlink {
 		err = unix.Fchmodat(parent, base, mode(h), 0)
 	}
-	if err == nil && (h.Typeflag == tar.TypeReg || h.Typeflag == tar.TypeGNUSparse) {
+	if err == nil && (file || dir) {
 		err = attributes(inside(parent, base), h)
 	}
-	if err != nil {
-		return err
+	if err == nil && !dir {
+		err = touch(parent, base, h.ModTime)
 	}
-	return touch(parent, base, h.ModTime)
+	return err
 }
 
 func owner(id int) bool { return id >= 0 && int64(id) < math.MaxUint32 }
@@ -209,20 +196,15 @@ func owner(id int) bool { return id >= 0 && int64(id) < math.MaxUint32 }
 // mode is the permissions of an entry, set-user-id and sticky bits included.
 func mode(h *tar.Header) uint32 { return uint32(h.Mode) & 0o7777 }
 
-// enter returns a descriptor of a directory of the layer, and makes it, and those above, if they are missing.
+// enter opens a directory of the layer, and makes it, and those above, if they are missing.
 func (u *unpacker) enter(dir string) (int, error) {
-	if dir == "." {
-		return u.root, nil
-	}
-	if u.parent >= 0 && u.parentPath == dir {
-		return u.parent, nil
-	}
-	fd, err := u.open(dir)
+	fd, err := openBelow(u.root, dir, 0)
 	if errors.Is(err, unix.ENOENT) {
-		var up int
-		if up, err = u.enter(path.Dir(dir)); err != nil {
+		up, err := u.enter(path.Dir(dir))
+		if err != nil {
 			return -1, err
 		}
+		defer unix.Close(up)
 		if err := unix.Mkdirat(up, path.Base(dir), 0o755); errors.Is(err, unix.EEXIST) {
 			return -1, damaged("%q is a link to nowhere", shorten(dir))
 		} else if err != nil {
@@ -231,41 +213,20 @@ func (u *unpacker) enter(dir string) (int, error) {
 		if err := unix.Fchmodat(up, path.Base(dir), 0o755, 0); err != nil { // with any umask
 			return -1, err
 		}
-		fd, err = u.open(dir)
+		return openBelow(u.root, dir, 0)
 	}
-	if errors.Is(err, unix.ENOTDIR) {
-		return -1, damaged("%q is no directory", shorten(dir))
-	} else if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENAMETOOLONG) {
-		return -1, damaged("%q: %w", shorten(dir), err)
-	} else if err != nil {
-		return -1, err
+	switch {
+	case errors.Is(err, unix.ENOTDIR):
+		err = damaged("%q is no directory", shorten(dir))
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENAMETOOLONG):
+		err = damaged("%q: %w", shorten(dir), err)
 	}
-	u.forget()
-	u.parent, u.parentPath = fd, dir
-	return fd, nil
-}
-
-// open opens a directory of the layer by its path.
-func (u *unpacker) open(dir string) (int, error) {
-	for {
-		fd, err := openBelow(u.root, dir)
-		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
-			return fd, err
-		}
-	}
-}
-
-// forget closes the descriptor that enter keeps.
-func (u *unpacker) forget() {
-	if u.parent >= 0 {
-		unix.Close(u.parent)
-		u.parent = -1
-	}
+	return fd, err
 }
 
 // replace makes room for an entry, of which an archive may have several of one name, and reports whether the former one
 // hid that of lower layers.
-func (u *unpacker) replace(parent int, base string, dir bool) (hid bool, err error) {
+func replace(parent int, base string, dir bool) (hid bool, err error) {
 	var st unix.Stat_t
 	err = unix.Fstatat(parent, base, &st, unix.AT_SYMLINK_NOFOLLOW)
 	switch kind := st.Mode & unix.S_IFMT; {
@@ -276,7 +237,6 @@ func (u *unpacker) replace(parent int, base string, dir bool) (hid bool, err err
 	case kind == unix.S_IFCHR && st.Rdev == 0:
 		return true, unix.Unlinkat(parent, base, 0)
 	}
-	u.parentPath = "" // may have led through it
 	return false, os.RemoveAll(inside(parent, base))
 }
 
@@ -284,11 +244,10 @@ func (u *unpacker) replace(parent int, base string, dir bool) (hid bool, err err
 func inside(dir int, base string) string { return "/proc/self/fd/" + strconv.Itoa(dir) + "/" + base }
 
 // whiteout hides a file of lower layers. It leaves entries of its own layer alone.
-func (u *unpacker) whiteout(parent int, base, name string) error {
-	if base == opaqueMark {
-		return opaque(parent, ".")
-	}
+func whiteout(parent int, base, name string) error {
 	switch {
+	case base == opaqueMark:
+		return opaque(parent, ".")
 	case strings.HasPrefix(name, whiteoutPrefix): // notes of aufs
 		return nil
 	case name == "" || name == "." || name == "..":
@@ -298,12 +257,11 @@ func (u *unpacker) whiteout(parent int, base, name string) error {
 	switch err := unix.Fstatat(parent, name, &st, unix.AT_SYMLINK_NOFOLLOW); {
 	case errors.Is(err, unix.ENOENT):
 		return mknodat(parent, name, unix.S_IFCHR, 0)
-	case err != nil:
-		return err
-	case st.Mode&unix.S_IFMT == unix.S_IFDIR:
+	case err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR:
 		return opaque(parent, name)
+	default:
+		return err
 	}
-	return nil
 }
 
 // opaque hides all that lower layers have in a directory.
@@ -315,21 +273,19 @@ func opaque(parent int, base string) error {
 	return err
 }
 
-// dir makes a directory, or changes one that exists. The root has no parent.
-func (u *unpacker) dir(name string, parent int, base string, h *tar.Header) error {
+// dir makes a directory, or changes one that exists.
+func (u *unpacker) dir(name string, parent int, base string, h *tar.Header, hid bool) error {
 	if u.dirBytes += len(name) + 64; u.dirBytes > maxDirBytes {
 		return damaged("it has too many directories")
 	}
-	if parent < 0 {
-		parent, base = u.root, "."
-	} else if err := unix.Mkdirat(parent, base, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+	if err := unix.Mkdirat(parent, base, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
 		return err
 	}
 	u.dirs = append(u.dirs, dirEntry{name, mode(h), h.ModTime})
-	if err := own(parent, base, h); err != nil {
-		return err
+	if hid {
+		return opaque(parent, base)
 	}
-	return attributes(inside(parent, base), h)
+	return nil
 }
 
 func (u *unpacker) file(parent int, base string, h *tar.Header, content io.Reader) error {
@@ -339,59 +295,38 @@ func (u *unpacker) file(parent int, base string, h *tar.Header, content io.Reade
 	}
 	f := os.NewFile(uintptr(fd), base)
 	defer f.Close()
-	// only the writer's Write: a reader of files may know ways to write that nobody counts
-	if _, err := io.CopyBuffer(struct{ io.Writer }{u.space.writer(u.ctx, f)}, struct{ io.Reader }{content},
-		u.buffer); err != nil {
-		return tarError(err)
-	}
 	u.bytes += h.Size
-	return nil
+	_, err = io.CopyBuffer(u.space.before(f), struct{ io.Reader }{content}, u.buffer)
+	return tarError(err)
 }
 
 // link makes a hard link to an entry of the same layer.
 func (u *unpacker) link(parent int, base string, h *tar.Header) error {
 	to, err := clean(h.Linkname)
-	if err != nil || to == "" {
+	if err != nil || to == "." {
 		return damaged("its link %q leads out of the image", shorten(h.Linkname))
 	}
-	dir, err := u.open(cmpDot(path.Dir(to)))
+	dir, err := openBelow(u.root, path.Dir(to), 0)
+	if err == nil {
+		defer unix.Close(dir)
+		err = unix.Linkat(dir, path.Base(to), parent, base, 0)
+		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EPERM) {
+			return err
+		}
+	}
 	if err != nil {
 		return damaged("it is a link to %q: %w", shorten(h.Linkname), err)
 	}
-	defer unix.Close(dir)
-	if err := unix.Linkat(dir, path.Base(to), parent, base, 0); errors.Is(err, unix.ENOENT) ||
-		errors.Is(err, unix.EPERM) {
-		return damaged("it is a link to %q: %w", shorten(h.Linkname), err)
-	} else {
-		return err
-	}
+	return nil
 }
 
-// cmpDot is a path for openat2 with RESOLVE_IN_ROOT, which takes "/" as its root.
-func cmpDot(dir string) string {
-	if dir == "." {
-		return "/"
-	}
-	return dir
-}
-
-// node makes a device or a pipe. The root of a user namespace makes no devices: containers have their own in /dev.
-func node(parent int, base string, h *tar.Header) (done bool, err error) {
-	kind := uint32(unix.S_IFIFO)
-	switch h.Typeflag {
-	case tar.TypeChar:
-		kind = unix.S_IFCHR
-	case tar.TypeBlock:
-		kind = unix.S_IFBLK
-	}
+// node makes a device or a pipe.
+func node(parent int, base string, h *tar.Header) error {
 	if h.Devmajor < 0 || h.Devminor < 0 || h.Devmajor > math.MaxUint32 || h.Devminor > math.MaxUint32 {
-		return false, damaged("device %d:%d is none", h.Devmajor, h.Devminor)
+		return damaged("device %d:%d is none", h.Devmajor, h.Devminor)
 	}
-	err = mknodat(parent, base, kind|mode(h), int(unix.Mkdev(uint32(h.Devmajor), uint32(h.Devminor))))
-	if errors.Is(err, unix.EPERM) && kind != unix.S_IFIFO {
-		return true, nil
-	}
-	return false, err
+	kind := map[byte]uint32{tar.TypeChar: unix.S_IFCHR, tar.TypeBlock: unix.S_IFBLK, tar.TypeFifo: unix.S_IFIFO}
+	return mknodat(parent, base, kind[h.Typeflag]|mode(h), int(unix.Mkdev(uint32(h.Devmajor), uint32(h.Devminor))))
 }
 
 // own gives an entry its owner. A user namespace has only the IDs that are mapped there.
@@ -437,23 +372,15 @@ func touch(parent int, base string, t time.Time) error {
 	return unix.UtimesNanoAt(parent, base, []unix.Timespec{ts, ts}, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// finishDirs sets the permissions and times of directories: before, they may not be writable, and each new entry
-// changes the time. The last of several entries of one name counts.
+// finishDirs sets the permissions and times of directories. The last of several entries of one name counts.
 func (u *unpacker) finishDirs() error {
-	u.forget()
 	for _, d := range u.dirs {
-		parent, base := u.root, "."
-		if d.path != "" {
-			fd, err := u.open(cmpDot(path.Dir(d.path)))
-			if err != nil {
-				continue // another entry took its place
-			}
-			parent, base = fd, path.Base(d.path)
+		fd, err := openBelow(u.root, d.path, unix.O_NOFOLLOW)
+		if err != nil {
+			continue // another entry took its place
 		}
-		err := finishDir(parent, base, d)
-		if parent != u.root {
-			unix.Close(parent)
-		}
+		err = errors.Join(unix.Fchmodat(fd, ".", d.mode, 0), touch(fd, ".", d.time))
+		unix.Close(fd)
 		if err != nil {
 			return fmt.Errorf("entry %q: %w", shorten(d.path), err)
 		}
@@ -461,20 +388,9 @@ func (u *unpacker) finishDirs() error {
 	return nil
 }
 
-func finishDir(parent int, base string, d dirEntry) error {
-	var st unix.Stat_t
-	if err := unix.Fstatat(parent, base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil ||
-		st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return nil // another entry took its place
-	}
-	if err := unix.Fchmodat(parent, base, d.mode, 0); err != nil {
-		return err
-	}
-	return touch(parent, base, d.time)
-}
-
-// space guards the free space of the store's file system.
+// space guards the free space of the store's file system, and ends writing with a context.
 type space struct {
+	ctx     context.Context
 	dir     string
 	reserve int64 // bytes that stay free
 	pending int64 // bytes written since the last look
@@ -487,12 +403,12 @@ const maxReserve = 1 << 30
 var errFull = errors.New("the disk is full")
 
 // newSpace looks at the disk of dir and returns how much may be written to it.
-func newSpace(dir string) (*space, int64, error) {
+func newSpace(ctx context.Context, dir string) (*space, int64, error) {
 	total, free, err := diskOf(dir)
 	if err != nil {
 		return nil, 0, err
 	}
-	s := &space{dir: dir, reserve: min(total/50, maxReserve)}
+	s := &space{ctx: ctx, dir: dir, reserve: min(total/50, maxReserve)}
 	return s, max(0, free-s.reserve), nil
 }
 
@@ -504,22 +420,17 @@ func diskOf(dir string) (total, free int64, err error) {
 	return int64(st.Blocks) * int64(st.Bsize), int64(st.Bavail) * int64(st.Bsize), nil
 }
 
-// writer writes to f while there is space, and until ctx ends.
-func (s *space) writer(ctx context.Context, f *os.File) io.Writer {
-	return writerFunc(func(b []byte) (int, error) {
-		if s.pending += int64(len(b)); s.pending >= checkEvery {
-			s.pending = 0
-			if err := ctx.Err(); err != nil {
-				return 0, err
-			}
-			if _, free, err := diskOf(s.dir); err == nil && free < s.reserve {
-				return 0, fmt.Errorf("%w: %s are left in %s", errFull, shown.Size(free), filepath.Clean(s.dir))
-			}
-		}
-		return f.Write(b)
-	})
+// before is a writer to f that writes while there is space.
+func (s *space) before(f *os.File) io.Writer { return io.MultiWriter(s, f) }
+
+// Write counts what is about to be written.
+func (s *space) Write(b []byte) (int, error) {
+	if s.pending += int64(len(b)); s.pending < checkEvery {
+		return len(b), nil
+	}
+	s.pending = 0
+	if _, free, err := diskOf(s.dir); err == nil && free < s.reserve {
+		return 0, fmt.Errorf("%w: %s are left in %s", errFull, shown.Size(free), filepath.Clean(s.dir))
+	}
+	return len(b), s.ctx.Err()
 }
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
