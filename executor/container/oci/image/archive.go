@@ -2,23 +2,22 @@ package image
 
 import (
 	"archive/tar"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
-
-	"gantry/trace/shown"
 )
 
 // source is where an image comes from.
@@ -53,12 +52,14 @@ func index(f *os.File) (*archived, error) {
 	}
 	for r := tar.NewReader(f); ; {
 		h, err := r.Next()
-		if err == io.EOF {
+		switch {
+		case err == io.EOF:
 			return a, nil
-		} else if err != nil {
+		case err != nil && len(a.files) == 0:
+			return nil, damaged("it is no archive of images: %w", err)
+		case err != nil:
 			return nil, tarError(err)
-		}
-		if len(a.files) == maxFiles {
+		case len(a.files) == maxFiles:
 			return nil, damaged("it has more than %d files", maxFiles)
 		}
 		name := path.Clean(strings.TrimLeft(h.Name, "/"))
@@ -77,34 +78,29 @@ func index(f *os.File) (*archived, error) {
 	}
 }
 
-// find returns a file of the archive. Docker saves equal layers once, and links to them.
-func (a *archived) find(name string) (part, error) {
-	p, ok := a.files[path.Clean(name)]
+// open returns a file of the archive. Docker saves equal layers once, and links to them.
+func (a *archived) open(name string) (*io.SectionReader, error) {
+	to := path.Clean(name)
 	for range 10 {
-		if !ok || p.to == "" {
-			break
+		p, ok := a.files[to]
+		if to = p.to; ok && to == "" {
+			return io.NewSectionReader(a.file, p.at, p.size), nil
 		}
-		p, ok = a.files[p.to]
 	}
-	if !ok || p.to != "" {
-		return p, damaged("it has no file %q", shorten(name))
-	}
-	return p, nil
+	return nil, damaged("it has no file %q", shorten(name))
 }
-
-func (a *archived) open(p part) io.Reader { return io.NewSectionReader(a.file, p.at, p.size) }
 
 // read returns a small file of the archive.
 func (a *archived) read(name string) ([]byte, error) {
-	p, err := a.find(name)
+	f, err := a.open(name)
 	if err != nil {
 		return nil, err
 	}
-	if p.size > maxConfig {
-		return nil, damaged("its file %s has %d bytes, %d at most are read", shorten(name), p.size, maxConfig)
+	if f.Size() > maxConfig {
+		return nil, damaged("its file %s has %d bytes, %d at most are read", shorten(name), f.Size(), maxConfig)
 	}
-	text, err := io.ReadAll(a.open(p))
-	if err == nil && int64(len(text)) < p.size {
+	text, err := io.ReadAll(f)
+	if err == nil && int64(len(text)) < f.Size() {
 		err = damaged("it is cut off in %s", shorten(name))
 	}
 	return text, err
@@ -112,24 +108,25 @@ func (a *archived) read(name string) ([]byte, error) {
 
 // blob is a layer in the archive.
 func (a *archived) blob(name string, d digest.Digest) (blob, error) {
-	p, err := a.find(name)
-	return blob{digest: d, size: p.size, open: func(context.Context) (io.ReadCloser, error) {
-		return io.NopCloser(a.open(p)), nil
-	}}, err
+	f, err := a.open(name)
+	if err != nil {
+		return blob{}, err
+	}
+	return blob{digest: d, size: f.Size(), verify: true, open: func(context.Context) io.ReadCloser {
+		return io.NopCloser(io.NewSectionReader(f, 0, f.Size()))
+	}}, nil
 }
 
-// blobName is the name of the file with a digest in an OCI archive.
-func blobName(d digest.Digest) (string, error) {
-	return "blobs/sha256/" + d.Encoded(), known(d)
-}
+// blobs has the files of an OCI archive, by their digests.
+const blobs = "blobs/sha256/"
 
-// image reads the archive's description of its one image for a platform: Docker's list, else that of the OCI.
-func (a *archived) image(host v1.Platform) (*source, error) {
+// image reads the archive's description of its one image for this host: Docker's list, else that of the OCI.
+func (a *archived) image() (*source, error) {
 	if _, ok := a.files["manifest.json"]; ok {
 		return a.docker()
 	}
 	if _, ok := a.files["index.json"]; ok {
-		return a.oci(host)
+		return a.oci()
 	}
 	return nil, damaged("it is no archive of images: it has neither manifest.json nor index.json")
 }
@@ -150,7 +147,7 @@ func (a *archived) docker() (*source, error) {
 	if len(list) != 1 {
 		return nil, damaged("it has %d images, not the one that is meant", len(list))
 	}
-	src := &source{}
+	src := &source{close: func() {}}
 	if src.config, err = a.read(list[0].Config); err != nil {
 		return nil, err
 	}
@@ -160,7 +157,7 @@ func (a *archived) docker() (*source, error) {
 	}
 	for _, name := range list[0].Layers {
 		var d digest.Digest
-		if hex, ok := strings.CutPrefix(name, "blobs/sha256/"); ok {
+		if hex, ok := strings.CutPrefix(name, blobs); ok {
 			d = digest.NewDigestFromEncoded(digest.SHA256, hex)
 		}
 		b, err := a.blob(name, d)
@@ -184,32 +181,33 @@ func digestIn(name string) digest.Digest {
 }
 
 // oci reads an archive of the OCI's image layout.
-func (a *archived) oci(host v1.Platform) (*source, error) {
+func (a *archived) oci() (*source, error) {
 	text, err := a.read("index.json")
 	if err != nil {
 		return nil, err
 	}
-	get := func(d v1.Descriptor) ([]byte, error) {
-		name, err := blobName(d.Digest)
-		if err != nil {
-			return nil, damaged("%w", err)
-		}
-		return a.read(name)
-	}
-	m, err := choose(text, host, get, true)
+	return described(text, true, func(d v1.Descriptor) ([]byte, error) {
+		return a.read(blobs + d.Digest.Encoded())
+	}, func(d v1.Descriptor) (blob, error) {
+		return a.blob(blobs+d.Digest.Encoded(), d.Digest)
+	})
+}
+
+// described is the image of a manifest, or of a list of manifests; see choose. Get returns a manifest or a
+// configuration.
+func described(text []byte, several bool, get func(v1.Descriptor) ([]byte, error),
+	layer func(v1.Descriptor) (blob, error)) (*source, error) {
+	get = checked(get)
+	m, err := choose(text, get, several)
 	if err != nil {
 		return nil, err
 	}
-	src := &source{id: m.Config.Digest}
+	src := &source{id: m.Config.Digest, close: func() {}}
 	if src.config, err = get(m.Config); err != nil {
 		return nil, err
 	}
 	for _, l := range m.Layers {
-		name, err := blobName(l.Digest)
-		if err != nil {
-			return nil, damaged("%w", err)
-		}
-		b, err := a.blob(name, l.Digest)
+		b, err := checked(layer)(l)
 		if err != nil {
 			return nil, err
 		}
@@ -218,13 +216,22 @@ func (a *archived) oci(host v1.Platform) (*source, error) {
 	return src, nil
 }
 
+// checked is get for descriptors with a digest that is known.
+func checked[T any](get func(v1.Descriptor) (T, error)) func(v1.Descriptor) (T, error) {
+	return func(d v1.Descriptor) (x T, err error) {
+		if err := known(d.Digest); err != nil {
+			return x, err
+		}
+		return get(d)
+	}
+}
+
 // maxDepth is how deep lists of images may lie in each other.
 const maxDepth = 4
 
-// choose finds the manifest for a platform in a manifest, or in a list of them that may have lists in turn. With
-// several the text is a list of images, instead of the platforms of one image: it has to name one for this platform.
-func choose(text []byte, host v1.Platform, get func(v1.Descriptor) ([]byte, error), several bool) (*v1.Manifest,
-	error) {
+// choose finds the manifest for this host in a manifest, or in a list of them that may have lists in turn. With
+// several the text is a list of images, instead of the platforms of one image: it has to name one for this host.
+func choose(text []byte, get func(v1.Descriptor) ([]byte, error), several bool) (*v1.Manifest, error) {
 	for depth := range maxDepth {
 		var x struct {
 			v1.Manifest
@@ -243,15 +250,15 @@ func choose(text []byte, host v1.Platform, get func(v1.Descriptor) ([]byte, erro
 		case x.Manifests == nil:
 			return &x.Manifest, nil
 		}
-		d, err := among(x.Manifests, host, several && depth == 0)
+		d, err := among(x.Manifests, several && depth == 0)
 		if err != nil {
 			return nil, err
 		}
 		if text, err = get(d); err != nil {
 			return nil, err
 		}
-		if digest.FromBytes(text) != d.Digest {
-			return nil, damaged("its manifest has the digest %s, not %s", digest.FromBytes(text), d.Digest)
+		if got := digest.FromBytes(text); got != d.Digest {
+			return nil, damaged("its manifest has the digest %s, not %s", got, d.Digest)
 		}
 	}
 	return nil, damaged("its lists of images are more than %d deep", maxDepth)
@@ -260,8 +267,8 @@ func choose(text []byte, host v1.Platform, get func(v1.Descriptor) ([]byte, erro
 // errPlatform says that an image is for other hosts.
 var errPlatform = errors.New("it is for other hosts")
 
-// among chooses an image of a list. With several the list may have other images than that.
-func among(list []v1.Descriptor, host v1.Platform, several bool) (v1.Descriptor, error) {
+// among chooses the image for this host of a list. With several the list may have other images than that.
+func among(list []v1.Descriptor, several bool) (v1.Descriptor, error) {
 	var found []v1.Descriptor
 	var others []string
 	for _, d := range list {
@@ -283,7 +290,7 @@ func among(list []v1.Descriptor, host v1.Platform, several bool) (v1.Descriptor,
 	images := map[digest.Digest]bool{found[0].Digest: true} // with several names it is several times in the list
 	for k, d := range found[1:] {
 		same := func(other v1.Descriptor) bool {
-			return other.Platform == nil || samePlatform(d.Platform, other.Platform)
+			return other.Platform == nil || reflect.DeepEqual(d.Platform, other.Platform)
 		}
 		// variants of a processor are equal here
 		if d.Platform == nil || several && slices.ContainsFunc(found[:k+1], same) {
@@ -296,70 +303,52 @@ func among(list []v1.Descriptor, host v1.Platform, several bool) (v1.Descriptor,
 	return found[0], nil
 }
 
-// samePlatform reports whether two platforms are equal in all that images differ in.
-func samePlatform(a, b *v1.Platform) bool {
-	return a.OS == b.OS && a.Architecture == b.Architecture && a.Variant == b.Variant && a.OSVersion == b.OSVersion &&
-		slices.Equal(a.OSFeatures, b.OSFeatures)
-}
-
 // host is the platform of this host.
-func host() v1.Platform { return v1.Platform{OS: "linux", Architecture: runtime.GOARCH} }
+var host = v1.Platform{OS: "linux", Architecture: runtime.GOARCH}
 
 // spooled writes a stream to a file without a name, which is gone with this process, in plain form.
 func (s *Store) spooled(ctx context.Context, in io.Reader) (*os.File, error) {
-	sp, most, err := newSpace(ctx, s.dir)
-	if err != nil {
-		return nil, err
-	}
-	packed := &counted{Reader: in, hash: digest.Canonical.Digester(), limit: 1 << 62}
-	z, _, err := decompress(packed)
-	if err != nil {
-		return nil, err
-	}
-	defer z.Close()
 	f, err := os.CreateTemp(filepath.Join(s.dir, "tmp"), "archive-")
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Remove(f.Name()); err != nil {
+	sp, most, err := newSpace(s.dir)
+	if err = errors.Join(err, os.Remove(f.Name())); err == nil {
+		b := &blob{size: -1, open: func(context.Context) io.ReadCloser { return io.NopCloser(in) }}
+		err = s.read(ctx, b, "", most, nil, func(r io.Reader) error {
+			_, err := io.Copy(sp.before(f), r)
+			return err
+		})
+	}
+	if err != nil {
 		f.Close()
 		return nil, err
-	}
-	plain := &counted{Reader: z, hash: digest.Canonical.Digester(), limit: most,
-		over: fmt.Errorf("%w: it is larger than the %s that are free in %s", errFull, shown.Size(most), s.dir)}
-	if _, err := io.Copy(sp.before(f), plain); err != nil {
-		f.Close()
-		return nil, cause(packed, plain, err)
 	}
 	return f, nil
 }
 
 // archive reads an archive of docker save or of the OCI's image layout.
 func (s *Store) archive(ctx context.Context, f *os.File) (*source, error) {
-	start := make([]byte, 512)
-	n, err := f.ReadAt(start, 0)
-	if err != nil && err != io.EOF {
+	z, packed, err := decompress(io.NewSectionReader(f, 0, math.MaxInt64))
+	if err != nil {
 		return nil, err
 	}
-	file, done := f, func() {}
-	if n < len(start) || !bytes.HasPrefix(start[257:], []byte("ustar")) {
-		if _, packed, err := decompress(bytes.NewReader(start[:n])); err == nil && !packed {
-			return nil, damaged("it is no archive of images")
-		}
-		if file, err = s.spooled(ctx, io.NewSectionReader(f, 0, 1<<62)); err != nil {
+	z.Close()
+	if packed {
+		if f, err = s.spooled(ctx, io.NewSectionReader(f, 0, math.MaxInt64)); err != nil {
 			return nil, err
 		}
-		done = func() { file.Close() }
 	}
-	a, err := index(file)
+	a, err := index(f)
 	var src *source
 	if err == nil {
-		src, err = a.image(host())
+		src, err = a.image()
 	}
-	if err != nil {
-		done()
-		return nil, err
+	switch {
+	case err != nil && packed:
+		f.Close()
+	case packed:
+		src.close = func() { f.Close() }
 	}
-	src.close = done
-	return src, nil
+	return src, err
 }

@@ -8,12 +8,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/distribution/reference"
 	"github.com/opencontainers/go-digest"
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"gantry/executor/container/fetch"
@@ -156,32 +158,30 @@ func (x *fetcher) fromEngine(ctx context.Context, shown, ref string) (*fetch.Ima
 		return &fetch.Image{Source: "unpack"}, nil
 	}
 	x.Begin(shown, "unpacking")
-	const remedy = "try docker save, and look whether the Docker Engine is well"
-	saved, err := x.Engine.Save(ctx, id)
+	i, err := x.saved(ctx, shown, id)
 	if err != nil {
-		return nil, x.explain(shown, fmt.Errorf("the Docker Engine does not give it: %w", err), remedy)
+		return nil, x.explain(shown, err, "try docker save, and look whether the Docker Engine is well")
 	}
-	f, err := x.spooled(ctx, saved)
-	saved.Close()
-	if err != nil {
-		return nil, x.explain(shown, fmt.Errorf("the archive of the Docker Engine: %w", err), remedy)
-	}
-	defer f.Close()
-	src, err := x.archive(ctx, f)
-	if err != nil {
-		return nil, x.explain(shown, fmt.Errorf("the archive of the Docker Engine: %w", err), remedy)
-	}
-	defer src.close()
-	src.digest = digestName
-	i, err := x.ensure(ctx, shown, src)
-	if err != nil {
-		return nil, x.explain(shown, err, remedy)
-	}
-	i.Source = "unpacked"
+	i.Digest, i.Source = digestName, "unpacked"
 	if i.ID != id {
 		err = x.setName(name{known, i.ID, digestName})
 	}
 	return i, err
+}
+
+// saved unpacks the archive that the Docker Engine writes of an image.
+func (x *fetcher) saved(ctx context.Context, shown, id string) (*fetch.Image, error) {
+	in, err := x.Engine.Save(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("the Docker Engine does not give it: %w", err)
+	}
+	defer in.Close()
+	f, err := x.spooled(ctx, in)
+	if err != nil {
+		return nil, fmt.Errorf("the archive of the Docker Engine: %w", err)
+	}
+	defer f.Close()
+	return x.unpackArchive(ctx, shown, f)
 }
 
 func (x *fetcher) idOf(ref string) string {
@@ -210,6 +210,9 @@ func (x *fetcher) FromArchive(ctx context.Context, shown, path string) (*fetch.I
 	if i := x.have(x.idOf(version), ""); i != nil && x.Pull != fetch.PullAlways {
 		return i, nil
 	}
+	if !x.Look {
+		x.Begin(shown, "unpacking")
+	}
 	i, err := x.unpackArchive(ctx, shown, f)
 	if err == nil && !x.Look {
 		err = x.setName(name{version, i.ID, ""})
@@ -222,9 +225,6 @@ func (x *fetcher) FromArchive(ctx context.Context, shown, path string) (*fetch.I
 
 // unpackArchive brings the image of an open archive.
 func (x *fetcher) unpackArchive(ctx context.Context, shown string, f *os.File) (*fetch.Image, error) {
-	if !x.Look {
-		x.Begin(shown, "unpacking")
-	}
 	src, err := x.archive(ctx, f)
 	if err != nil {
 		return nil, err
@@ -233,9 +233,6 @@ func (x *fetcher) unpackArchive(ctx context.Context, shown string, f *os.File) (
 	if x.Look {
 		_, err := accept(src)
 		return &fetch.Image{Source: "unpack"}, err
-	}
-	for k := range src.layers {
-		src.layers[k].verify = true
 	}
 	return x.ensure(ctx, shown, src)
 }
@@ -251,6 +248,7 @@ func (s *Store) Load(ctx context.Context, o fetch.Options, ref string, archive *
 	if err != nil {
 		return err
 	}
+	x.Begin(ref, "unpacking")
 	i, err := x.unpackArchive(ctx, ref, archive)
 	if err == nil {
 		err = x.setName(name{reference.TagNameOnly(named).String(), i.ID, ""})
@@ -310,14 +308,14 @@ func accept(src *source) (*v1.Image, error) {
 	}
 	c, err := parseConfig(src.config)
 	if err != nil {
-		return nil, damaged("%w", err)
+		return nil, err
 	}
 	if len(c.RootFS.DiffIDs) != len(src.layers) {
 		return nil, damaged("its configuration names %d layers, and there are %d", len(c.RootFS.DiffIDs),
 			len(src.layers))
 	}
-	if !fetch.Runs(platform(host()), c.OS, c.Architecture) {
-		return nil, fmt.Errorf("%w: %s, this one is %s", errPlatform, platform(c.Platform), platform(host()))
+	if !fetch.Runs(platform(host), c.OS, c.Architecture) {
+		return nil, fmt.Errorf("%w: %s, this one is %s", errPlatform, platform(c.Platform), platform(host))
 	}
 	return c, nil
 }
@@ -354,39 +352,32 @@ func (x *fetcher) ensure(ctx context.Context, shown string, src *source) (*fetch
 
 // unpackAll unpacks layers below tmp, some at once. The first error ends all.
 func (x *fetcher) unpackAll(ctx context.Context, shown, tmp string, ids []digest.Digest, layers []blob) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var total, done atomic.Int64
+	var total int64
 	for _, b := range layers {
-		total.Add(max(0, b.size))
+		total += max(0, b.size)
 	}
+	var done atomic.Int64
 	waits := sync.OnceFunc(func() { x.Begin(shown, "waiting for another gantry that unpacks") })
-	var work sync.WaitGroup
-	seen := map[digest.Digest]bool{}
+	work, ctx := errgroup.WithContext(ctx)
 	for k, d := range ids {
-		if seen[d] { // such as an empty one
+		if slices.Contains(ids[:k], d) { // such as an empty one
 			continue
 		}
-		seen[d] = true
-		work.Go(func() {
+		work.Go(func() error {
 			select {
 			case x.layers <- struct{}{}:
 				defer func() { <-x.layers }()
 			case <-ctx.Done():
-				return
+				return ctx.Err()
 			}
 			var before int64
-			told := func(n int64) {
-				x.Progress(shown, done.Add(n-before), total.Load())
+			return x.ensureLayer(ctx, tmp, d, &layers[k], func(n int64) {
+				x.Progress(shown, done.Add(n-before), total)
 				before = n
-			}
-			if err := x.ensureLayer(ctx, tmp, d, layers[k], told, waits); err != nil {
-				cancel(err)
-			}
+			}, waits)
 		})
 	}
-	work.Wait()
-	return context.Cause(ctx)
+	return work.Wait()
 }
 
 // explain returns the reason why an image that was found cannot be unpacked, and the remedy.
@@ -399,7 +390,7 @@ func (x *fetcher) explain(shown string, err error, remedy string) error {
 		return fetch.Unusable(shown, "the disk of the store of images is full: "+err.Error(),
 			"free space in "+x.dir+", for example with gantry clean --images, or set "+DirEnv+" to another disk")
 	case errors.Is(err, errPlatform):
-		return fetch.Unusable(shown, err.Error(), "name an image for "+platform(host()))
+		return fetch.Unusable(shown, err.Error(), "name an image for "+platform(host))
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP):
 		return fetch.Unusable(shown, err.Error(), "the file system of "+x.dir+" does not take all that an image "+
 			"has: set "+DirEnv+" to a directory on a local disk, and look at gantry doctor --runtime oci")

@@ -5,7 +5,6 @@ package image
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -41,17 +40,17 @@ const maxLayers = 127
 func parseConfig(text []byte) (*v1.Image, error) {
 	c := new(v1.Image)
 	if err := json.Unmarshal(text, c); err != nil {
-		return nil, fmt.Errorf("its configuration: %w", err)
+		return nil, damaged("its configuration: %w", err)
 	}
 	if c.RootFS.Type != "layers" {
-		return nil, errors.New("its configuration names no layers")
+		return nil, damaged("its configuration names no layers")
 	}
 	if len(c.RootFS.DiffIDs) > maxLayers {
-		return nil, fmt.Errorf("it has %d layers, at most %d can be mounted", len(c.RootFS.DiffIDs), maxLayers)
+		return nil, damaged("it has %d layers, at most %d can be mounted", len(c.RootFS.DiffIDs), maxLayers)
 	}
 	for _, d := range c.RootFS.DiffIDs {
 		if err := known(d); err != nil {
-			return nil, fmt.Errorf("its configuration: %w", err)
+			return nil, err
 		}
 	}
 	return c, nil
@@ -60,10 +59,10 @@ func parseConfig(text []byte) (*v1.Image, error) {
 // known accepts digests that can be names of files.
 func known(d digest.Digest) error {
 	if err := d.Validate(); err != nil {
-		return fmt.Errorf("digest %q: %w", d, err)
+		return damaged("digest %q: %w", d, err)
 	}
 	if d.Algorithm() != digest.SHA256 {
-		return fmt.Errorf("digest %s: only sha256 is known", d)
+		return damaged("digest %s: only sha256 is known", d)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -18,11 +19,11 @@ import (
 	"gantry/trace/shown"
 )
 
-// blob is a layer as an archive or a registry has it.
+// blob is a layer or an archive, as a file, an engine or a registry has it.
 type blob struct {
 	digest digest.Digest // of the bytes that open gives; "" if nothing says
 	size   int64         // of them; -1 if nothing says
-	open   func(ctx context.Context) (io.ReadCloser, error)
+	open   func(ctx context.Context) io.ReadCloser
 	verify bool // also if the store has the layer
 }
 
@@ -64,17 +65,18 @@ type counted struct {
 	limit int64 // more are an error
 	over  error
 	err   error
-	told  func(n int64)
+	told  func(n int64) error
 }
 
 func (c *counted) Read(b []byte) (int, error) {
 	n, err := c.Reader.Read(b)
 	c.hash.Hash().Write(b[:n])
-	if c.n += int64(n); c.n > c.limit && err == nil {
-		err = c.over
+	c.n += int64(n)
+	if stop := c.told(c.n); err == nil {
+		err = stop
 	}
-	if c.told != nil {
-		c.told(c.n)
+	if err == nil && c.n > c.limit {
+		err = c.over
 	}
 	if err != nil && err != io.EOF && c.err == nil {
 		c.err = err
@@ -83,58 +85,47 @@ func (c *counted) Read(b []byte) (int, error) {
 }
 
 // ensureLayer unpacks a layer below tmp, if the store does not have it, and if nobody else is about it.
-func (s *Store) ensureLayer(ctx context.Context, tmp string, d digest.Digest, b blob, told func(int64),
+func (s *Store) ensureLayer(ctx context.Context, tmp string, d digest.Digest, b *blob, told func(int64),
 	waits func()) error {
-	if _, ok := s.layerBytes(d); ok {
-		return b.check(ctx, d, told)
+	if _, ok := s.layerBytes(d); !ok {
+		free, err := s.tryLock(string(d), true)
+		if errors.Is(err, unix.EAGAIN) {
+			waits()
+			free, err = s.lock(ctx, string(d), true)
+		}
+		if err != nil {
+			return err
+		}
+		defer free()
 	}
-	free, err := s.tryLock(string(d), true)
-	if errors.Is(err, unix.EAGAIN) {
-		waits()
-		free, err = s.lock(ctx, string(d), true)
+	var err error
+	if _, ok := s.layerBytes(d); !ok {
+		err = s.unpackLayer(ctx, filepath.Join(tmp, d.Encoded()), d, b, told)
+	} else if b.verify {
+		err = s.read(ctx, b, d, math.MaxInt64, told, func(r io.Reader) error {
+			_, err := io.Copy(io.Discard, r)
+			return err
+		})
 	}
-	if err != nil {
-		return err
-	}
-	defer free()
-	if _, ok := s.layerBytes(d); ok {
-		return b.check(ctx, d, told)
-	}
-	if err := s.unpackLayer(ctx, filepath.Join(tmp, d.Encoded()), d, b, told); err != nil {
-		return fmt.Errorf("layer %s: %w", d, err)
-	}
-	return nil
-}
-
-// check verifies a layer that the store has already, if its origin is to be verified.
-func (b *blob) check(ctx context.Context, d digest.Digest, told func(int64)) error {
-	if !b.verify {
-		return nil
-	}
-	err := b.read(ctx, d, 1<<62, nil, told, func(r io.Reader) error {
-		_, err := io.Copy(until{ctx}, r)
-		return err
-	})
 	if err != nil {
 		return fmt.Errorf("layer %s: %w", d, err)
 	}
 	return nil
 }
 
-// until takes bytes until a context ends.
-type until struct{ ctx context.Context }
-
-func (u until) Write(b []byte) (int, error) { return len(b), u.ctx.Err() }
-
-// read gives use the plain archive of a layer, of at most that many bytes, and verifies it: packed and plain.
-func (b *blob) read(ctx context.Context, d digest.Digest, most int64, over error, told func(int64),
+// read gives use the plain bytes of a blob, of which there may be so many, and verifies it: packed, and plain if d is
+// their digest.
+func (s *Store) read(ctx context.Context, b *blob, d digest.Digest, most int64, told func(int64),
 	use func(io.Reader) error) error {
-	in, err := b.open(ctx)
-	if err != nil {
-		return err
-	}
+	in := b.open(ctx)
 	defer in.Close()
-	packed := &counted{Reader: in, hash: digest.Canonical.Digester(), limit: 1 << 62, told: told}
+	packed := &counted{Reader: in, hash: digest.Canonical.Digester(), limit: math.MaxInt64,
+		told: func(n int64) error {
+			if told != nil {
+				told(n)
+			}
+			return ctx.Err()
+		}}
 	if b.size >= 0 {
 		packed.limit, packed.over = b.size, damaged("it is longer than the %d bytes that are announced", b.size)
 	}
@@ -143,7 +134,9 @@ func (b *blob) read(ctx context.Context, d digest.Digest, most int64, over error
 		return cause(packed, nil, err)
 	}
 	defer z.Close()
-	plain := &counted{Reader: z, hash: digest.Canonical.Digester(), limit: most, over: over}
+	plain := &counted{Reader: z, hash: digest.Canonical.Digester(), limit: most,
+		over: fmt.Errorf("%w: it is larger than the %s that are free in %s", errFull, shown.Size(most), s.dir),
+		told: func(int64) error { return nil }}
 	if err = use(plain); err == nil {
 		_, err = io.Copy(io.Discard, packed) // the rest that the decompressor has not read
 	}
@@ -156,29 +149,25 @@ func (b *blob) read(ctx context.Context, d digest.Digest, most int64, over error
 	case b.digest != "" && got != b.digest:
 		return damaged("its bytes have the digest %s, not %s", got, b.digest)
 	}
-	if got := plain.hash.Digest(); got != d {
+	if got := plain.hash.Digest(); d != "" && got != d {
 		return damaged("it unpacks to the digest %s, not to the one that the image names", got)
 	}
 	return nil
 }
 
-// unpackLayer unpacks a layer at tmp, verifies it, and gives it its place.
-func (s *Store) unpackLayer(ctx context.Context, tmp string, d digest.Digest, b blob, told func(int64)) error {
-	sp, most, err := newSpace(ctx, s.dir)
+// unpackLayer unpacks a layer at tmp, verifies it, and gives it its place once it is on disk whole.
+func (s *Store) unpackLayer(ctx context.Context, tmp string, d digest.Digest, b *blob, told func(int64)) error {
+	sp, most, err := newSpace(s.dir)
 	if err != nil {
 		return err
 	}
 	fs := filepath.Join(tmp, "fs")
-	if err := os.MkdirAll(fs, 0o700); err != nil {
-		return err
-	}
-	if err := os.Chmod(fs, 0o755); err != nil {
+	if err := errors.Join(os.MkdirAll(fs, 0o700), os.Chmod(fs, 0o755)); err != nil {
 		return err
 	}
 	var bytes int64
-	over := fmt.Errorf("%w: it is larger than the %s that are free in %s", errFull, shown.Size(most), s.dir)
-	err = b.read(ctx, d, most, over, told, func(r io.Reader) (err error) {
-		bytes, err = unpack(ctx, r, fs, sp)
+	err = s.read(ctx, b, d, most, told, func(r io.Reader) (err error) {
+		bytes, err = unpack(r, fs, sp)
 		return err
 	})
 	if err != nil {
@@ -187,25 +176,17 @@ func (s *Store) unpackLayer(ctx context.Context, tmp string, d digest.Digest, b 
 	if err := os.WriteFile(filepath.Join(tmp, "bytes"), fmt.Appendf(nil, "%d %s", bytes, d), 0o600); err != nil {
 		return err
 	}
-	return s.publish(tmp, d)
-}
-
-// publish gives a layer its place, once it is on disk whole.
-func (s *Store) publish(from string, d digest.Digest) error {
-	dir, err := os.Open(from)
+	dir, err := os.Open(tmp)
 	if err != nil {
 		return err
 	}
 	err = syncfs(int(dir.Fd()))
 	dir.Close()
 	if err != nil {
-		return fmt.Errorf("sync %s: %w", from, err)
+		return fmt.Errorf("sync %s: %w", tmp, err)
 	}
-	to := s.layerDir(d)
-	if _, ok := s.layerBytes(d); !ok {
-		_ = os.RemoveAll(to) // nothing, or a layer that somebody has damaged
-	}
-	return os.Rename(from, to)
+	_ = os.RemoveAll(s.layerDir(d)) // nothing, or a layer that somebody has damaged
+	return os.Rename(tmp, s.layerDir(d))
 }
 
 // cause is the error that others follow from: that of reading, before that of the format it leads to.

@@ -143,66 +143,37 @@ func (p *puller) source(ctx context.Context, named reference.Named) (*source, er
 	}
 	ctx, progress, stop := p.watched(ctx)
 	defer stop()
-	top, in, err := p.repo.Manifests().FetchReference(ctx, what)
-	if err != nil {
-		return nil, remoteCause(ctx, err)
-	}
-	text, err := bounded(in, progress)
-	in.Close()
-	if err != nil {
-		return nil, remoteCause(ctx, err)
-	}
-	d := digest.FromBytes(text)
-	if d != top.Digest || strings.HasPrefix(what, "sha256:") && string(d) != what {
-		return nil, damaged("its manifest has the digest %s, not %s", d, top.Digest)
-	}
-	get := func(x v1.Descriptor) ([]byte, error) {
-		if err := known(x.Digest); err != nil {
-			return nil, damaged("%w", err)
-		}
-		fetch := p.repo.Manifests().Fetch
-		if !slices.Contains(manifestTypes, x.MediaType) {
-			fetch = p.repo.Blobs().Fetch
-		}
-		in, err := fetch(ctx, x)
+	read := func(in io.ReadCloser, err error) ([]byte, error) { // a manifest or a configuration
 		if err != nil {
 			return nil, remoteCause(ctx, err)
 		}
 		defer in.Close()
-		text, err := bounded(in, progress)
-		if err == nil && digest.FromBytes(text) != x.Digest {
-			err = damaged("%s has the digest %s", x.Digest, digest.FromBytes(text))
+		text, err := io.ReadAll(io.LimitReader(&moving{in, progress}, maxConfig+1))
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			err = damaged("its description is cut off after %d bytes: %w", len(text), err)
+		} else if err == nil && len(text) > maxConfig {
+			err = damaged("its description is larger than %d bytes", maxConfig)
 		}
 		return text, remoteCause(ctx, err)
 	}
-	m, err := choose(text, host(), get, false)
+	top, in, err := p.repo.FetchReference(ctx, what)
+	text, err := read(in, err)
 	if err != nil {
 		return nil, err
 	}
-	src := &source{id: m.Config.Digest, digest: reference.FamiliarName(named) + "@" + string(d), close: func() {}}
-	if src.config, err = get(m.Config); err != nil {
-		return nil, err
+	d := digest.FromBytes(text)
+	if d != top.Digest {
+		return nil, damaged("its manifest has the digest %s, not %s", d, top.Digest)
 	}
-	for _, l := range m.Layers {
-		if err := known(l.Digest); err != nil {
-			return nil, damaged("%w", err)
-		}
-		src.layers = append(src.layers, blob{digest: l.Digest, size: l.Size,
-			open: func(ctx context.Context) (io.ReadCloser, error) { return p.open(ctx, l), nil }})
+	src, err := described(text, false, func(d v1.Descriptor) ([]byte, error) { return read(p.repo.Fetch(ctx, d)) },
+		func(l v1.Descriptor) (blob, error) {
+			return blob{digest: l.Digest, size: l.Size,
+				open: func(ctx context.Context) io.ReadCloser { return p.open(ctx, l) }}, nil
+		})
+	if err == nil {
+		src.digest = reference.FamiliarName(named) + "@" + string(d)
 	}
-	return src, nil
-}
-
-// bounded reads a manifest or a configuration.
-func bounded(in io.Reader, progress func()) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(&moving{in, progress}, maxConfig+1))
-	if err == nil && len(text) > maxConfig {
-		err = damaged("its description is larger than %d bytes", maxConfig)
-	}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = damaged("its description is cut off after %d bytes: %w", len(text), err)
-	}
-	return text, err
+	return src, err
 }
 
 // errStalled says that a registry sends nothing any more.
