@@ -220,14 +220,9 @@ func (a *Admitter) Admit(sub *Submission, at planner.Time) (*Admission, error) {
 	return a.admit(sub, nil, at)
 }
 
-// admit numbers a workflow, or the tasks that are added to g.
+// admit numbers a workflow, or the task that is added to g.
 func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission, error) {
 	w := sub.Workflow
-	if g != nil {
-		if err := g.check(sub); err != nil {
-			return nil, err
-		}
-	}
 	order, err := a.sound(sub)
 	if err != nil {
 		return nil, err
@@ -245,8 +240,10 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 	}
 	stage := a.stages(sub, order)
 	if g != nil {
-		adm.Spec, arrived.Workflow = g.spec, *g.view.Workflow(sub.Grows.Of)
-		stage = g.stages(sub, order)
+		adm.Spec, arrived.Workflow = g.spec, g.flow
+		if w.Tasks[0].Phase == 0 {
+			stage[0] = g.stage
+		}
 	}
 	if err := a.admitFiles(sub, adm); err != nil {
 		return nil, err
@@ -274,7 +271,10 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 		if t.Tokens, err = a.tokens(sub, &w.Tasks[i]); err != nil {
 			return nil, err
 		}
-		t.Parents, t.Children = a.parentsOf(sub, g, i), a.taskIDs(w.Tasks[i].Children)
+		t.Parents, t.Children = a.taskIDs(w.Tasks[i].Parents), a.taskIDs(w.Tasks[i].Children)
+		if g != nil {
+			t.Parents = g.parents
+		}
 		t.Inputs, t.Outputs = fileIDs(specs[i].Inputs), fileIDs(specs[i].Outputs)
 		t.Retries, t.Tail = int32(w.Tasks[i].Retries), w.Tasks[i].Tail
 		t.Restartable = preempt.Restart && !specs[i].Once(planner.Preempted)

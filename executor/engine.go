@@ -61,16 +61,16 @@ type Engine struct {
 	exited   []planner.AttemptID
 	failing  bool
 	rejected []error
-	asked    map[planner.TaskID]bool        // of Reuse
-	grown    map[planner.WorkflowID]*grown  // those to which tasks were added, and that have not ended
-	held     []Submission                   // single tasks that have not joined a workflow
-	refs     map[int64]Ref                  // submissions by id
-	ids      map[planner.TaskID]int64       // of single tasks
-	joined   map[string]planner.WorkflowID  // by key: the last one
-	arrays   map[int64][]planner.TaskID     // by Join.First: those under way
-	answers  []*request                     // taken in by this turn
-	kills    []planner.AttemptID            // of cancelled workflows
-	shrinks  map[planner.NodeID]unit.Vector // capacities that nodes get once their attempts have ended
+	asked    map[planner.TaskID]bool                // of Reuse
+	names    map[planner.WorkflowID]map[string]bool // of tasks; see named
+	held     []Submission                           // single tasks that have not joined a workflow
+	refs     map[int64]Ref                          // submissions by id
+	ids      map[planner.TaskID]int64               // of single tasks
+	joined   map[string]planner.WorkflowID          // by key: the last one
+	arrays   map[int64][]planner.TaskID             // by Join.First: those under way
+	answers  []*request                             // taken in by this turn
+	kills    []planner.AttemptID                    // of cancelled workflows
+	shrinks  map[planner.NodeID]unit.Vector         // capacities that nodes get once their attempts have ended
 
 	recovered bool // from a log, and no turn was taken since
 }
@@ -442,7 +442,7 @@ func (e *Engine) forget(w planner.WorkflowID) {
 			e.files[f] = nil
 		}
 		delete(e.filesOf, w)
-		delete(e.grown, w)
+		delete(e.names, w)
 	}
 }
 
@@ -490,23 +490,16 @@ func (e *Engine) know(adm *Admission) {
 	if e.filesOf == nil {
 		e.filesOf = map[planner.WorkflowID][]planner.FileID{}
 	}
-	known := len(e.files) // a growth has files of its workflow, too
 	for _, f := range adm.Files {
-		if int(f.ID) >= known {
-			e.files = append(e.files, f)
-			e.filesOf[adm.Spec.ID] = append(e.filesOf[adm.Spec.ID], f.ID)
-		}
+		e.files = append(e.files, f)
+		e.filesOf[adm.Spec.ID] = append(e.filesOf[adm.Spec.ID], f.ID)
 	}
-	if adm.Grown() {
-		for _, t := range adm.Tasks { // a task from the log has copies of specifications that the engine has
-			t.Workflow = e.specs[e.Planner.View().First(adm.Spec.ID)].Workflow
-		}
+	if adm.Grown() { // a task from the log has a copy of the specification that the engine has
+		adm.Tasks[0].Workflow = e.specs[e.Planner.View().First(adm.Spec.ID)].Workflow
 	}
 	e.specs = append(e.specs, adm.Tasks...)
-	if g := e.grown[adm.Spec.ID]; g != nil {
-		for _, t := range adm.Tasks {
-			g.know(t)
-		}
+	if names := e.names[adm.Spec.ID]; names != nil {
+		names[adm.Tasks[0].Name] = true
 	}
 }
 

@@ -1,9 +1,6 @@
 package executor_test
 
 import (
-	"fmt"
-	"math/rand/v2"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -11,65 +8,10 @@ import (
 	"gantry/executor"
 	"gantry/executor/enginetest"
 	"gantry/planner"
-	"gantry/planner/policy"
-	"gantry/planner/seed/seedtest"
 	"gantry/planner/unit"
 	"gantry/trace"
 	"gantry/trace/scenario"
 )
-
-// Under faults every task is done in the end, whatever the policy, and two runs are the same.
-func TestEveryPolicySurvivesFaults(t *testing.T) {
-	faults := &scenario.Faults{LossEvery: 20 * time.Second, LossFor: 5 * time.Second, TaskFailure: 0.2}
-	for seed := range seedtest.Seeds(t, 12, 324) {
-		for _, row := range policy.Table() {
-			run := func() record {
-				r := rand.New(rand.NewPCG(seed, 3))
-				p := randomPlatform(r)
-				e := enginetest.New(t, p, enginetest.Policy(t, row.Name))
-				for i := range 3 {
-					e.Arrivals = append(e.Arrivals, executor.Submission{At: planner.Time(i) * 7e9,
-						Name: fmt.Sprint("w", i), Workflow: randomWorkflow(r, 12), Tenant: "t"})
-				}
-				e.Faults = executor.NewFaults(faults, 1, seed, p)
-				var rec record
-				rec.watch(e)
-				if res, err := e.Run(t.Context()); err != nil || len(res.Refused) > 0 {
-					t.Fatalf("%s, seed %d: %v %v", row.Name, seed, err, res.Refused)
-				}
-				verify(t, row.Name, seed, p, &rec)
-				return rec
-			}
-			rec := run()
-			if again := run(); !reflect.DeepEqual(rec.events, again.events) {
-				t.Fatalf("%s, seed %d: two runs of the same input differ", row.Name, seed)
-			}
-			done, lost := map[planner.TaskID]bool{}, 0
-			of := map[planner.AttemptID]planner.TaskID{}
-			for _, ev := range rec.events {
-				switch b := ev.Body.(type) {
-				case *planner.PlanCommitted:
-					for _, o := range b.Orders {
-						of[o.Attempt] = o.Task
-					}
-				case *planner.AttemptExited:
-					if b.Outcome == planner.Lost {
-						lost++
-					}
-					done[of[b.Attempt]] = b.Outcome == planner.OK
-				}
-			}
-			for _, task := range rec.tasks {
-				if !done[task.ID] {
-					t.Fatalf("%s, seed %d: task %d is not done", row.Name, seed, task.ID)
-				}
-			}
-			if lost == 0 {
-				t.Errorf("%s, seed %d: no attempt was lost", row.Name, seed)
-			}
-		}
-	}
-}
 
 // One node of speed 1, a task of 10 s, a loss of 5 s: the task runs again when the node is back, and files stay.
 func TestALostNodeReturns(t *testing.T) {

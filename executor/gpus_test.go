@@ -3,7 +3,6 @@ package executor_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -17,43 +16,6 @@ import (
 	"gantry/trace"
 )
 
-// No more GPUs are held on a node than it has, each by one attempt, whatever the policy, and every task is done in the
-// end. The engine checks the state after each batch.
-func TestEveryPolicyKeepsToTheGPUs(t *testing.T) {
-	for seed := range seedtest.Seeds(t, 12) {
-		for _, row := range policy.Table() {
-			r := rand.New(rand.NewPCG(seed, 5))
-			p := randomPlatform(r)
-			for n := range p.Nodes {
-				p.Nodes[n].Capacity[unit.GPU], p.Nodes[n].Keeps = 1000*int64(r.IntN(4)), unit.Of(unit.Memory, unit.GPU)
-			}
-			p.Nodes[0].Capacity[unit.GPU] = 2000
-			e := enginetest.New(t, p, enginetest.Policy(t, row.Name))
-			e.Admit.GPUs = []string{"k0=0.4", "k1=2", "t7=0"}
-			var rec record
-			rec.watch(e)
-			for i := range 3 {
-				w := randomWorkflow(r, 12)
-				w.Tasks[5].GPUs = 1000 // which counts above the rules
-				e.Arrivals = append(e.Arrivals, executor.Submission{At: planner.Time(i) * 7e9, Name: fmt.Sprint("w", i),
-					Workflow: w, Tenant: fmt.Sprint(i % 2), Class: planner.Class(i % 2)})
-			}
-			if res, err := e.Run(t.Context()); err != nil || len(res.Refused) > 0 {
-				t.Fatalf("%s, seed %d: %v %v", row.Name, seed, err, res.Refused)
-			}
-			verify(t, row.Name, seed, p, &rec)
-			var needs []int64
-			for i := range 12 {
-				needs = append(needs, rec.tasks[i].Need[unit.GPU])
-			}
-			want := []int64{400, 2000, 0, 400, 2000, 1000, 400, 0, 0, 400, 2000, 0}
-			if !reflect.DeepEqual(needs, want) {
-				t.Errorf("%s, seed %d: tasks need the GPUs %v, want %v", row.Name, seed, needs, want)
-			}
-		}
-	}
-}
-
 // GPUs are planned as memory is: tasks that need GPUs run as tasks do that need as many GB of nodes with as many.
 func TestGPUsArePlannedAsMemoryIs(t *testing.T) {
 	for seed := range seedtest.Seeds(t, 12) {
@@ -62,7 +24,7 @@ func TestGPUsArePlannedAsMemoryIs(t *testing.T) {
 			if spec == "capacity" { // it counts memory, unless it is told otherwise
 				spec = "capacity:by=dominant"
 			}
-			var ran [2]string
+			var gave [2][]string
 			for i, d := range []unit.Dim{unit.Memory, unit.GPU} {
 				r := rand.New(rand.NewPCG(seed, 6))
 				p := randomPlatform(r)
@@ -84,28 +46,9 @@ func TestGPUsArePlannedAsMemoryIs(t *testing.T) {
 					e.Arrivals = append(e.Arrivals, executor.Submission{At: planner.Time(k) * 7e9,
 						Name: fmt.Sprint("w", k), Workflow: w, Tenant: fmt.Sprint(k % 2), Class: planner.Class(k % 2)})
 				}
-				e.Watch = func(_ planner.View, events []planner.Event, _ []*executor.Admission) {
-					for _, ev := range events {
-						if b, ok := ev.Body.(*planner.PlanCommitted); ok {
-							for _, o := range b.Orders {
-								ran[i] += fmt.Sprintf("%v: %s task %d on %d\n", ev.At, o.Kind, o.Task, o.Node)
-							}
-						}
-					}
-				}
-				if res, err := e.Run(t.Context()); err != nil || len(res.Refused) > 0 {
-					t.Fatalf("%s, seed %d: %v %v", spec, seed, err, res.Refused)
-				}
+				gave[i] = orders(t, e)
 			}
-			if ran[0] != ran[1] {
-				a, b := strings.Split(ran[0], "\n"), strings.Split(ran[1], "\n")
-				k := 0
-				for k < min(len(a), len(b)) && a[k] == b[k] {
-					k++
-				}
-				t.Errorf("%s, seed %d: after %d like orders\n%s\nwith memory, and with GPUs\n%s", spec, seed, k,
-					strings.Join(a[k:min(k+3, len(a))], "\n"), strings.Join(b[k:min(k+3, len(b))], "\n"))
-			}
+			alike(t, fmt.Sprintf("%s, seed %d, memory and GPUs", spec, seed), gave)
 		}
 	}
 }

@@ -211,9 +211,9 @@ func (e *Engine) changeNode(now planner.Time, n planner.NodeID, to unit.Vector) 
 		held = held.Add(v.Attempt(a).Hold)
 	}
 	x := planner.NodeChanged{Node: n, Capacity: to}
-	for dim := range held {
-		if held[dim] > to[dim] {
-			x.Capacity[dim], x.Shrinks, x.To = held[dim], true, to
+	for dim, most := range v.Capacity(n) { // with those that are frozen, more may be held than the node has
+		if keeps := min(held[dim], most); keeps > to[dim] {
+			x.Capacity[dim], x.Shrinks, x.To = keeps, true, to
 		}
 	}
 	target, shrinks := e.shrinks[n]

@@ -10,7 +10,6 @@ import (
 
 	"gantry/executor"
 	"gantry/executor/enginetest"
-	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/policy"
 	"gantry/planner/unit"
@@ -136,21 +135,5 @@ func TestAPolicyIsAskedOnceAtEachInstant(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// Tasks without time run on no node.
-func TestTasksWithoutTimeRunNowhere(t *testing.T) {
-	e := enginetest.New(t, single(1), enginetest.Policy(t, "cpp"), executor.Submission{Name: "w",
-		Workflow: chain("w", 0, 3, 0), Due: unit.Never})
-	e.Runtime = sim.New(sim.Config{Platform: single(1)})
-	enginetest.Run(t, e)
-	v := e.Planner.View()
-	var nodes []planner.NodeID
-	for a := range v.Attempts() {
-		nodes = append(nodes, v.Attempt(planner.AttemptID(a)).Node)
-	}
-	if want := []planner.NodeID{planner.None, 0, planner.None}; !slices.Equal(nodes, want) {
-		t.Errorf("attempts ran on nodes %v, want %v", nodes, want)
 	}
 }

@@ -140,23 +140,29 @@ func (e *Engine) join(sub *Submission) (ready bool, why string) {
 		return false, ""
 	}
 	if sub.Grows = nil; open {
-		sub.Grows = &Growth{Of: w}
-		if len(parents) > 0 {
-			sub.Grows.After = [][]planner.TaskID{parents}
-		}
-		if g, err := e.growing(w); err == nil && g.names[sub.Workflow.Tasks[0].ID] {
-			sub.rename(fmt.Sprintf("%s-%d", sub.Workflow.Tasks[0].ID, sub.ID))
+		sub.Grows = &Growth{Of: w, After: parents}
+		for e.named(w, sub.Workflow.Tasks[0].ID) {
+			flow := *sub.Workflow
+			flow.Tasks = slices.Clone(flow.Tasks)
+			flow.Tasks[0].ID += fmt.Sprint("-", sub.ID)
+			sub.Workflow = &flow
 		}
 	}
 	return true, ""
 }
 
-// rename gives the task of a submission another name.
-func (s *Submission) rename(name string) {
-	w := *s.Workflow
-	w.Tasks = append(w.Tasks[:0:0], w.Tasks...)
-	w.Tasks[0].ID = name
-	s.Workflow = &w
+// named reports whether a workflow that has not ended has a task of that name.
+func (e *Engine) named(w planner.WorkflowID, name string) bool {
+	if e.names == nil {
+		e.names = map[planner.WorkflowID]map[string]bool{}
+	}
+	if e.names[w] == nil {
+		e.names[w] = map[string]bool{}
+		for t := range e.Planner.View().All(w) {
+			e.names[w][e.specs[t].Name] = true
+		}
+	}
+	return e.names[w][name]
 }
 
 // joins takes in single tasks whose dependencies have ended. It says whether any was admitted.

@@ -6,12 +6,26 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"gantry/executor"
+	"gantry/executor/enginetest"
 	"gantry/planner"
 	"gantry/planner/seed/seedtest"
+	"gantry/planner/unit"
 	"gantry/trace"
 )
+
+// The ten-task example of Topcuoglu, Hariri and Wu 2002, figure 2: costs by processor, and what each edge communicates.
+var (
+	heftCosts = [][]int64{{14, 16, 9}, {13, 19, 18}, {11, 13, 19}, {13, 8, 17}, {12, 13, 10}, {13, 16, 9}, {7, 15, 11},
+		{5, 11, 14}, {18, 12, 20}, {21, 7, 16}}
+	heftEdges = [][3]int{{1, 2, 18}, {1, 3, 12}, {1, 4, 9}, {1, 5, 11}, {1, 6, 14}, {2, 8, 19}, {2, 9, 16}, {3, 7, 23},
+		{4, 8, 27}, {4, 9, 23},
+		{5, 9, 13}, {6, 8, 15}, {7, 10, 17}, {8, 10, 11}, {9, 10, 13}}
+)
+
+const second = int64(time.Second)
 
 // The ten-task example of Arabnejad and Barbosa 2014, figure 1: costs by processor, and what each edge communicates.
 var (
@@ -38,6 +52,43 @@ func example(costs [][]int64, edges [][3]int) *trace.Workflow {
 		w.Tasks[c].Parents = append(w.Tasks[c].Parents, p)
 	}
 	return w
+}
+
+func seconds(costs [][]int64) [][]int64 {
+	out := make([][]int64, len(costs))
+	for i := range costs {
+		for _, c := range costs[i] {
+			out[i] = append(out[i], c*second)
+		}
+	}
+	return out
+}
+
+// schedule is what a simulation did: task → node and times in seconds.
+type stay struct {
+	node       planner.NodeID
+	start, end float64
+}
+
+func simulate(t *testing.T, p *planner.Platform, spec string, subs ...executor.Submission) (map[string]stay,
+	executor.Result) {
+	t.Helper()
+	got := map[string]stay{}
+	e := enginetest.New(t, p, enginetest.Policy(t, spec), subs...)
+	tellExits(e, func(task string, a *planner.Attempt, x *planner.AttemptExited) {
+		got[task] = stay{a.Node, x.Usage.Started.Seconds(), x.Usage.Ended.Seconds()}
+	})
+	return got, enginetest.Run(t, e)
+}
+
+func heftPlatform() *planner.Platform {
+	p := &planner.Platform{Groups: []string{""}, Bandwidth: [][]unit.BytesPerSecond{{1000}}, Latency: [][]int64{{0}},
+		Overlapped: true}
+	for i := range 3 {
+		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: fmt.Sprint("P", i+1),
+			Capacity: unit.Vector{1000, unit.Unlimited, unit.Unlimited}, Speed: 1})
+	}
+	return p
 }
 
 // Makespans as published: HEFT's and CPOP's example by Topcuoglu et al. 2002, figures 2 and 3; PEFT's by Arabnejad and
@@ -264,7 +315,7 @@ func TestListSchedulersAgainstTheirDefinitions(t *testing.T) {
 				}
 			}
 		}
-		for _, rule := range []string{"peft", "cpop", "lookahead", "min-min", "max-min"} {
+		for _, rule := range []string{"heft", "peft", "cpop", "lookahead", "min-min", "max-min"} {
 			o.stays, o.done, o.busy = make([]stay, n), make([]bool, n), make([][][2]float64, 3)
 			o.run(rule)
 			got, _ := simulate(t, heftPlatform(), rule, executor.Submission{Name: "w",

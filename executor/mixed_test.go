@@ -135,18 +135,6 @@ func TestShortestWorkflowFirstEndsTheShorterWorkflowEarlier(t *testing.T) {
 		"R1[30,40] B4 R1[30,35] B5 R2[35,45] B6 R1[45,50]", []float64{40, 50}, a, b)
 }
 
-// The queue of the example of backfilling (figure 3-9) by its ranks: highest first if all are of one workflow, else
-// lowest first.
-func TestRankHybridOrdersByHowManyWorkflowsWait(t *testing.T) {
-	p := clusters(true, 1)
-	expectStays(t, p, "pipeline:sws", "A4 R1[0,170] A3 R1[170,330] A2 R1[330,435]", []float64{435},
-		rigid("A", "A3 1 160 A2 1 105 A4 1 170", 0))
-	expectStays(t, p, "pipeline:sws", "A1 R1[0,10] A4 R1[10,180] A3 R1[180,340] A2 R1[340,445]", []float64{445},
-		rigid("A", "A1 1 10 A3 1 160 A2 1 105 A4 1 170:A1", 0))
-	expectStays(t, p, "pipeline:sws", "B2 R1[0,140] A3 R1[140,300] B3 R1[300,495]", []float64{300, 495},
-		rigid("A", "A3 1 160", 0), rigid("B", "B3 1 195 B2 1 140", 0))
-}
-
 // Ranks and estimated remaining times of the examples of sections 3-1, 3-3 and 3-4 as their workflows arrive.
 func TestRanksAndRemainingTimesOfTheThesisExamples(t *testing.T) {
 	a := rigid("A", "A1 10 15,45 A2 5 10,30:A1 A3 5 15,35:A1 A4 4 10,30:A2,A3", 0)
@@ -196,77 +184,6 @@ func TestRanksAndRemainingTimesOfTheThesisExamples(t *testing.T) {
 		if !slices.Equal(left, c.remaining) {
 			t.Errorf("remaining times %v, want %v", left, c.remaining)
 		}
-	}
-}
-
-// The definitions of backfilling (Mu'alem and Feitelson 2001) on one cluster: J0 has 6 of 10 processors until 10.
-func TestBackfillingOnOneCluster(t *testing.T) {
-	jobs := []executor.Submission{rigid("J0", "J0 6 10", 0), rigid("J1", "J1 8 10", 0), rigid("J2", "J2 10 5", 0),
-		rigid("J3", "J3 2 22", 0)}
-	p := clusters(true, 10)
-	expectStays(t, p, "pipeline:fcfs,none", "J0 R1[0,10] J1 R1[10,20] J2 R1[20,25] J3 R1[25,47]",
-		[]float64{10, 20, 25, 47}, jobs...)
-	expectStays(t, p, "pipeline:fcfs,easy", "J0 R1[0,10] J3 R1[0,22] J1 R1[10,20] J2 R1[22,27]",
-		[]float64{10, 20, 27, 22}, jobs...)
-	for _, kind := range []string{"conservative", "priority"} {
-		expectStays(t, p, "pipeline:fcfs,"+kind, "J0 R1[0,10] J1 R1[10,20] J2 R1[20,25] J3 R1[25,47]",
-			[]float64{10, 20, 25, 47}, jobs...)
-	}
-	jobs[0] = rigid("J0", "J0 6 11", 0)
-	for i := range jobs[1:] {
-		jobs[i+1].At = planner.Time(second)
-	}
-	expectStays(t, p, "pipeline:fcfs,easy", "J0 R1[0,11] J3 R1[1,23] J1 R1[11,21] J2 R1[23,28]",
-		[]float64{11, 21, 28, 23}, jobs...)
-	for _, kind := range []string{"none", "conservative", "priority"} {
-		expectStays(t, p, "pipeline:fcfs,"+kind, "J0 R1[0,11] J1 R1[11,21] J2 R1[21,26] J3 R1[26,48]",
-			[]float64{11, 21, 26, 48}, jobs...)
-	}
-}
-
-// A job may pass the first one that waits if it ends before that can start, or needs no more than is left beside it
-// then.
-func TestEASYBackfillingKeepsThePlaceOfTheFirst(t *testing.T) {
-	jobs := []executor.Submission{rigid("J0", "J0 6 10", 0), rigid("J1", "J1 8 10", 0), rigid("J2", "J2 4 15", 0),
-		rigid("J3", "J3 4 10", 0)}
-	expectStays(t, clusters(true, 10), "pipeline:fcfs,easy", "J0 R1[0,10] J3 R1[0,10] J1 R1[10,20] J2 R1[20,35]",
-		[]float64{10, 20, 35, 10}, jobs...)
-	// J2 would finish first on R1, later on: that is no reason to keep it there for J2 while others wait before it.
-	jobs = []executor.Submission{rigid("J0", "J0 4 10,1", 0), rigid("J1", "J1 4 10,1", 0), rigid("J2", "J2 2 5,50", 0),
-		rigid("J3", "J3 4 3,1", 0)}
-	jobs[1].At, jobs[2].At, jobs[3].At = planner.Time(second), planner.Time(second), planner.Time(5*second)
-	expectStays(t, clusters(true, 4, 2), "pipeline:easy,all-eft", "J0 R1[0,10] J3 R1[10,13] J1 R1[13,23] J2 R1[23,28]",
-		[]float64{10, 23, 28, 13}, jobs...)
-}
-
-// With AA a task is estimated to start where enough processors are free first, and allocated by AA if that is now; with
-// All-EFT where it finishes first.
-func TestPriorityBasedBackfillingEstimatesByItsAllocation(t *testing.T) {
-	jobs := []executor.Submission{rigid("O", "O 4 5,99,99", 0), rigid("T", "T 4 5,20,22", 0)}
-	p := clusters(true, 4, 4, 4)
-	expectStays(t, p, "pipeline:fcfs,priority,aa", "O R1[0,5] T R2[0,20]", []float64{5, 20}, jobs...)
-	expectStays(t, p, "pipeline:fcfs,priority,all-eft", "O R1[0,5] T R1[5,10]", []float64{5, 10}, jobs...)
-	// If one cluster has room AA looks at all.
-	p = clusters(true, 4, 4)
-	jobs = []executor.Submission{rigid("O", "O 4 5,99", 0), rigid("T", "T 4 5,20", 0)}
-	expectStays(t, p, "pipeline:fcfs,priority,aa", "O R1[0,5] T R1[5,10]", []float64{5, 10}, jobs...)
-}
-
-// Two clusters of 10 and 6 processors, of which 6 are busy until 20 and all until 12. In the order of the queue T1 is
-// estimated to start at 20, T2 at 0, T3 at 12 on the other cluster and T4 at 30.
-func TestPriorityBasedBackfillingAllocatesByEstimatedStart(t *testing.T) {
-	jobs := []executor.Submission{rigid("O1", "O1 6 20,90", 0), rigid("O2", "O2 6 90,12", 0), rigid("T1", "T1 8 10,10",
-		0), rigid("T2", "T2 4 15,25", 0),
-		rigid("T3", "T3 4 30,30", 0), rigid("T4", "T4 6 5,5", 0)}
-	p := clusters(true, 10, 6)
-	for _, choice := range []string{"aa", "all-eft"} {
-		expectStays(t, p, "pipeline:fcfs,priority,"+choice,
-			"O1 R1[0,20] O2 R2[0,12] T2 R1[0,15] T3 R2[12,42] T1 R1[20,30] T4 R1[30,35]",
-			[]float64{20, 12, 30, 15, 42, 35}, jobs...)
-	}
-	got, _ := stays(t, p, "pipeline:fcfs,none", jobs...)
-	if want := "O1 R1[0,20] O2 R2[0,12] T1 R1[20,30]"; !strings.HasPrefix(strings.Join(got, " "), want) {
-		t.Errorf("first come, first served: %v", got)
 	}
 }
 
@@ -328,16 +245,6 @@ func TestPreemptionTakesTheBestOfBothWaysToEnter(t *testing.T) {
 	}
 }
 
-// Both are ready at 10, and by its rank A3 goes first: that it then runs is no reason to preempt it, at 12, when the
-// queue is looked at again.
-func TestNoTaskIsPreemptedForOneThatWasReadyBeforeItStarted(t *testing.T) {
-	jobs := []executor.Submission{rigid("A", "A1 4 10 A2 4 20:A1 A3 4 5:A1", 0), rigid("B", "B1 4 100", 0),
-		rigid("C", "C1 1 200", 0)}
-	jobs[1].At, jobs[2].At = planner.Time(second), planner.Time(12*second)
-	expectStays(t, clusters(true, 5), "pipeline:sws,lower-rank",
-		"A1 R1[0,10] A3 R1[10,15] A2 R1[15,35] B1 R1[35,135] C1 R1[35,235]", []float64{35, 135, 235}, jobs...)
-}
-
 // Figures 3-14 and 3-15: every task takes a whole cluster, copies take 5.
 func TestAllEarliestFinishWaitsForABusyCluster(t *testing.T) {
 	a := rigid("A", "A1 4 15,25,30 A2 4 15,25,30:A1 A3 4 5,30,45:A1 A4 4 15,40,15:A1 A5 4 35,45,30:A2 A6 4 "+
@@ -367,21 +274,6 @@ func combinations() (specs []string) {
 		specs[i] = strings.TrimSuffix(specs[i], ",")
 	}
 	return specs
-}
-
-// The loads have failures, retries, wrong estimates, held and overlapped copies and nodes of different speed; see
-// runRandom.
-func TestEveryCombinationOfPhasesKeepsTheRules(t *testing.T) {
-	for i, spec := range combinations() {
-		t.Run(spec, func(t *testing.T) {
-			for seed := range seedtest.Seeds(t, 4, 1013841920) {
-				a := runRandom(t, spec, uint64(i)*1000+seed)
-				if i%6 == 0 && !reflect.DeepEqual(a.events, runRandom(t, spec, uint64(i)*1000+seed).events) {
-					t.Fatalf("seed %d: two runs of the same input differ", seed)
-				}
-			}
-		})
-	}
 }
 
 // forgetful is a policy in whose every round the draft was touched, to no effect: what it kept of the queue has to be
@@ -454,96 +346,8 @@ func runRigid(t *testing.T, spec string, p *planner.Platform, subs []executor.Su
 	for i := range e.Arrivals {
 		e.Arrivals[i].At -= subs[0].At
 	}
-	e.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
-		rec.note(events)
-		for _, a := range admitted {
-			rec.tasks, rec.files, rec.specs = append(rec.tasks, a.Arrived.Tasks...),
-				append(rec.files, a.Arrived.Files...), append(rec.specs, a.Tasks...)
-		}
-	}
+	rec.watch(e)
 	enginetest.Run(t, e)
-	verify(t, spec, 0, p, &rec)
+	rec.verify(t, spec, p)
 	return rec
-}
-
-func TestEveryCombinationOfPhasesGoesOnFromItsLog(t *testing.T) {
-	for i, spec := range combinations() {
-		if i%3 == 0 && seedtest.Takes(i/3) {
-			restart(t, spec, uint64(i))
-		}
-	}
-}
-
-func TestNoTaskIsPreemptedMoreOftenThanTheLimit(t *testing.T) {
-	p, subs := thesisLoad(t, 4, 100*time.Second)
-	most := func(spec string) (most int) {
-		count := map[planner.TaskID]int{}
-		for _, ev := range runRigid(t, spec, p, subs[:30], false, false).events {
-			if pc, ok := ev.Body.(*planner.PlanCommitted); ok {
-				for _, o := range pc.Orders {
-					if o.Kind == planner.OrderCheckpoint {
-						count[o.Task]++
-						most = max(most, count[o.Task])
-					}
-				}
-			}
-		}
-		return most
-	}
-	for limit := range 3 {
-		if n := most(fmt.Sprintf("mows:floor=0,limit=%d", limit)); n != limit {
-			t.Errorf("a task is preempted %d times, limit %d", n, limit)
-		}
-	}
-}
-
-// What a task did before it was frozen or left a checkpoint counts: what its attempts ran sums to its runtime.
-func TestPreemptedTasksLoseNoWork(t *testing.T) {
-	p, subs := thesisLoad(t, 4, 200*time.Second)
-	subs = subs[:40]
-	for _, checkpoints := range []bool{true, false} {
-		e := enginetest.New(t, p, enginetest.Policy(t, "mows"), slices.Clone(subs)...)
-		e.Admit.Preempt = scenario.Preempt{LargestInput: true, None: !checkpoints}
-		done := map[planner.TaskID]float64{} // share of the task that its attempts did
-		var costs [][]int64
-		preemptions := 0
-		e.Watch = func(v planner.View, events []planner.Event, admitted []*executor.Admission) {
-			for _, a := range admitted {
-				costs = append(costs, a.Submission.Costs...)
-			}
-			for _, ev := range events {
-				switch b := ev.Body.(type) {
-				case planner.AttemptSuspended:
-					preemptions++
-				case *planner.AttemptExited:
-					a := v.Attempt(b.Attempt)
-					done[a.Task] += b.Ran.Seconds() * 1e9 / float64(costs[a.Task][a.Node])
-					if b.Outcome == planner.Preempted {
-						preemptions++
-					}
-					if b.Outcome == planner.OK && math.Abs(done[a.Task]-1) > 1e-6 {
-						t.Fatalf("checkpoints %v: the attempts of task %d did %v of it", checkpoints, a.Task,
-							done[a.Task])
-					}
-				}
-			}
-		}
-		enginetest.Run(t, e)
-		if preemptions < 20 {
-			t.Errorf("checkpoints %v: only %d preemptions: the test shows too little", checkpoints, preemptions)
-		}
-	}
-}
-
-// When c arrives, at 20 s, the file of a1 is on its way since 2 s and there at 22 s: what is left of a is a2 on R1,
-// which x holds until 30 s. By a copy that begins at 20 s it would take until 45 s, longer than b.
-func TestRemainingTimeCountsOnCopiesUnderWay(t *testing.T) {
-	at := func(s executor.Submission, seconds int64) executor.Submission {
-		s.At = planner.Time(seconds * second)
-		return s
-	}
-	expectStays(t, clusters(true, 3, 2), "owm-mp+swf", "x R1[0,30] a1 R2[1,2] c R2[20,21] a2 R1[30,35] b R1[35,45]",
-		[]float64{30, 35, 45, 21},
-		rigid("x", "x 3 30,30", 0), at(rigid("a", "a1 1 1,1 a2 3 5,5:a1", 20), 1), at(rigid("b", "b 3 10,10", 0), 2),
-		at(rigid("c", "c 1 1,1", 0), 20))
 }

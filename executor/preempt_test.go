@@ -89,8 +89,7 @@ func (j juggler) Plan(ctx context.Context, c *planner.Cycle) error {
 func TestPreemptionInEveryWayKeepsTheRules(t *testing.T) {
 	suspended, kept, resumed := 0, 0, 0
 	for seed := range seedtest.Seeds(t, 300) {
-		rec := runRandomWith(t, "juggler", juggler{3}, seed)
-		for _, ev := range rec.events {
+		for _, ev := range newTrial(t, "juggler", juggler{3}, seed, ends).run(t).events {
 			switch b := ev.Body.(type) {
 			case planner.AttemptSuspended:
 				suspended++
@@ -187,130 +186,6 @@ func TestAResumedRunPlansAtOnce(t *testing.T) {
 		if got := run(log[:cut]); got != whole {
 			t.Errorf("cut after %d of %d batches: %sand whole: %s", cut, len(log), got, whole)
 		}
-	}
-}
-
-// script is a policy that starts tasks on the nodes and in the order given, and preempts one task when another becomes
-// eligible.
-type script struct {
-	names  []string
-	place  map[string][]planner.NodeID // by try
-	victim map[string]string
-	how    planner.Vacate
-}
-
-func (s *script) Suspends() {}
-
-func (s *script) Plan(ctx context.Context, c *planner.Cycle) error {
-	if err := (retain.Drop{}).Retain(c); err != nil {
-		return err
-	}
-	for i, name := range s.names {
-		t := planner.TaskID(i)
-		if v, ok := s.victim[name]; ok && c.Phase(t) == planner.Ready {
-			for k := range s.names {
-				if s.names[k] == v && c.Phase(planner.TaskID(k)) == planner.Running &&
-					c.Preemptions(planner.TaskID(k)) == 0 {
-					c.Draft.Release(t)
-					if err := c.Draft.Preempt(planner.TaskID(k), s.how); err != nil {
-						return err
-					}
-				}
-			}
-		}
-		if p := c.Phase(t); p != planner.Waiting && p != planner.Ready && p != planner.Suspended || !c.Unplaced(t) {
-			continue
-		}
-		tries := c.Tries(t)
-		if c.Phase(t) == planner.Suspended {
-			tries--
-		}
-		n := s.place[name][tries]
-		site, ok := c.Site(t, n)
-		if !ok {
-			continue
-		}
-		start := max(c.Now(), site.From)
-		if start > c.Now() {
-			start, _ = c.Draft.Earliest(n, site.More, site.Dur, start)
-		}
-		err := c.Draft.Reserve(planner.Segment{Task: t, Node: n, Hold: site.Need, Start: start,
-			End: start.Add(site.Dur)})
-		if err != nil && !errors.Is(err, planner.ErrFull) {
-			return err
-		}
-	}
-	return nil
-}
-
-// thesis is the example of preemption of Wang's thesis (figures 3-11 and 3-12) as far as its text fixes it: two
-// clusters of 4 processors, every task takes a whole cluster, copies between them and the migration take 5.
-func thesis(size int64, bandwidth unit.BytesPerSecond, latency int64) (*planner.Platform, executor.Submission) {
-	p := &planner.Platform{Groups: []string{"r1", "r2"}, Overlapped: true,
-		Bandwidth: [][]unit.BytesPerSecond{{0, bandwidth}, {bandwidth, 0}}, Latency: [][]int64{{0, latency},
-			{latency, 0}}}
-	for i := range 2 {
-		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: p.Groups[i], Group: planner.GroupID(i),
-			Speed:    1,
-			Capacity: unit.Vector{4000, unit.Unlimited, unit.Unlimited}})
-	}
-	w := &trace.Workflow{Name: "a"}
-	for i := range 5 {
-		w.Tasks = append(w.Tasks, trace.Task{ID: fmt.Sprint("A", i+1), Kind: "k", Cores: 4, Retries: -1,
-			Outputs: []int32{int32(i)}})
-		w.Files = append(w.Files, trace.File{Name: fmt.Sprint("f", i+1), Size: size, Sized: true, Producer: int32(i)})
-	}
-	for _, e := range [][2]int32{{0, 1}, {0, 2}, {1, 3}, {2, 4}, {3, 4}} {
-		w.Tasks[e[0]].Children = append(w.Tasks[e[0]].Children, e[1])
-		w.Tasks[e[1]].Parents = append(w.Tasks[e[1]].Parents, e[0])
-		w.Tasks[e[1]].Inputs = append(w.Tasks[e[1]].Inputs, e[0])
-	}
-	costs := seconds([][]int64{{15, 35}, {20, 40}, {33, 45}, {66, 18}, {2, 18}})
-	return p, executor.Submission{Name: "a", Workflow: w, Costs: costs}
-}
-
-// At 35 A3 has done 15 of its 45 on R2; what is left takes 22 of 33 on R1, 5 later, so that A5 ends at 65.
-func TestACheckpointedTaskGoesOnElsewhere(t *testing.T) {
-	for name, link := range map[string]struct {
-		size      int64
-		bandwidth unit.BytesPerSecond
-		latency   int64
-	}{"latency": {1, 0, 5e9}, "bandwidth": {5000, 1000, 0}} {
-		t.Run(name, func(t *testing.T) {
-			p, sub := thesis(link.size, link.bandwidth, link.latency)
-			pol := &script{names: []string{"A1", "A2", "A3", "A4", "A5"}, how: planner.Checkpoint,
-				victim: map[string]string{"A4": "A3"},
-				place:  map[string][]planner.NodeID{"A1": {0}, "A2": {0}, "A3": {1, 0}, "A4": {1}, "A5": {0}}}
-			e := enginetest.New(t, p, pol, sub)
-			e.Admit.Preempt = scenario.Preempt{LargestInput: true}
-			var got []string
-			e.Watch = func(v planner.View, events []planner.Event, _ []*executor.Admission) {
-				for _, ev := range events {
-					if x, ok := ev.Body.(*planner.AttemptExited); ok {
-						a := v.Attempt(x.Attempt)
-						got = append(got, fmt.Sprintf("A%d R%d[%v,%v] %v", a.Task+1, a.Node+1,
-							x.Usage.Started.Seconds(), x.Usage.Ended.Seconds(), x.Outcome))
-						if x.Outcome == planner.Preempted {
-							if n, in := v.Checkpoint(a.Task); v.Done(a.Task) != 1.0/3 || n != 1 ||
-								in != 15*time.Second || v.Preemptions(a.Task) != 1 {
-								t.Errorf("done %v on node %d in %v, preempted %d times", v.Done(a.Task), n, in,
-									v.Preemptions(a.Task))
-							}
-						}
-					}
-				}
-			}
-			res, err := e.Run(t.Context())
-			must(t, err)
-			want := []string{"A1 R1[0,15] ok", "A2 R1[15,35] ok", "A3 R2[20,35] preempted", "A4 R2[40,58] ok",
-				"A3 R1[40,62] ok", "A5 R1[63,65] ok"}
-			if fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("got  %v\nwant %v", got, want)
-			}
-			if res.Ended.Seconds() != 65 {
-				t.Errorf("makespan %v, want 65", res.Ended.Seconds())
-			}
-		})
 	}
 }
 
@@ -421,33 +296,4 @@ func (w *wayPolicy) Plan(ctx context.Context, c *planner.Cycle) error {
 		}
 	}
 	return nil
-}
-
-// On random loads regular tasks are suspended, more than a few, and continue where they were; tasks of deadline jobs
-// never are.
-func TestOnlyRegularTasksMakeRoomOnRandomLoads(t *testing.T) {
-	for _, spec := range []string{"pds", "3dsf", "pds:leave,late=ahead"} {
-		left := 0
-		for seed := range seedtest.Seeds(t, 160) {
-			rec := runRandom(t, spec, seed)
-			for _, ev := range rec.events {
-				switch b := ev.Body.(type) {
-				case *planner.PlanCommitted:
-					for _, o := range b.Orders {
-						switch o.Kind {
-						case planner.OrderSuspend, planner.OrderCheckpoint, planner.OrderKill:
-							left++
-							if rec.classes[rec.tasks[o.Task].Workflow] == planner.Deadline {
-								t.Fatalf("%s, seed %d: %s of task %d, whose job has a deadline", spec, seed, o.Kind,
-									o.Task)
-							}
-						}
-					}
-				}
-			}
-		}
-		if left < seedtest.Times(160)/32 {
-			t.Errorf("%s: %d tasks made room on the loads: they do not test it", spec, left)
-		}
-	}
 }

@@ -20,7 +20,7 @@ type Places func(f planner.FileID) planner.NodeID
 
 // reuse ends the tasks that became ready and need not run, and says whether there were any. TaskReused ends such a task
 // without an attempt, and its children may become ready at the same instant. Every policy has to live with that: see
-// TestEveryPolicyLivesWithReusedTasks.
+// TestEveryPolicyKeepsTheRules.
 func (e *Engine) reuse(ctx context.Context, now planner.Time) (any bool, err error) {
 	if e.Reuse == nil || e.control != 0 {
 		return false, nil

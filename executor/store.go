@@ -41,8 +41,7 @@ type Settled struct {
 }
 
 // Admission is a workflow as it was admitted: the trace it came from, and its tasks and files. Of tasks that are added
-// to a workflow (see Grown) it has only the new ones: Arrived.Tasks and Arrived.Files, and in Files also the workflow's
-// files that they read.
+// to a workflow (see Grown) it has only the new ones.
 type Admission struct {
 	Submission Submission
 	Arrived    planner.WorkflowArrived

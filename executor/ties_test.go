@@ -10,20 +10,7 @@ import (
 	"gantry/planner"
 	"gantry/planner/policy"
 	"gantry/planner/predict"
-	"gantry/planner/unit"
-	"gantry/trace"
 )
-
-// t00 and t02 have one rank, 56/3 s: ids decide between them, and the order in which CPWS lets them enter decides where
-// t00 runs.
-func TestEqualRanksOnSeveralClustersAreTies(t *testing.T) {
-	p := clusters(true, 5, 6, 7)
-	p.Bandwidth = [][]unit.BytesPerSecond{{0, 1e6, 4e6}, {1e6, 0, 4e6}, {4e6, 4e6, 0}}
-	w := rigid("w", "t00 4 11,3,19 t01 1 9,2,18:t00 t02 1 9,19,6 t03 2 4,12,1:t02 t04 1 18,8,7:t03", 0)
-	w.Workflow.Files = []trace.File{{Name: "f", Size: 8e6, Sized: true, Producer: 3}}
-	w.Workflow.Tasks[3].Outputs, w.Workflow.Tasks[4].Inputs = []int32{0}, []int32{0}
-	expectStays(t, p, "owm-mp", "t00 R2[0,3] t02 R3[0,6] t03 R3[6,7] t01 R2[7,9] t04 R3[7,14]", []float64{14}, w)
-}
 
 // After p there are three eligible tasks, one of which is new: it is picked a third of the time.
 func TestRandomPicksAreFreshEachTime(t *testing.T) {

@@ -10,8 +10,7 @@ import (
 // hear of it in News.Grown and plan the workflow as if it arrived again: they drop plans made ahead, and solve models
 // and map jobs again. Ranks are computed for the new tasks and their ancestors alone; rank.Upward.Changed has the tasks
 // whose keys in a queue are outdated. A growth in the round of the arrival is part of it (News.Arrived). Every policy
-// has to live with growth: see TestEveryPolicyLivesWithGrowth in package executor, and the tests beside it for ranks,
-// resumed runs and rounds made again.
+// has to live with growth: see TestEveryPolicyKeepsTheRules in package executor.
 
 // part is a stretch of a workflow that one event brought: its arrival, or a growth. The next one may extend it.
 type part struct {

@@ -50,7 +50,7 @@ func growingEngine(t *testing.T, store executor.Store) *executor.Engine {
 				Due: unit.Never}
 			if k > 0 {
 				sub.Grows = &executor.Growth{Of: planner.WorkflowID(w),
-					After: [][]planner.TaskID{{planner.TaskID(3*(k-1) + w)}}}
+					After: []planner.TaskID{planner.TaskID(3*(k-1) + w)}}
 			}
 			e.Arrivals = append(e.Arrivals, sub)
 		}

@@ -227,7 +227,7 @@ func TestLateJobsAreFoundAnywhereInTheQueue(t *testing.T) {
 			"90 start next n1", "213 start wide n1")
 		more := job{name: "more", at: 5, run: 173, cores: 1}
 		added := more.submission()
-		added.Name, added.Grows = "last", &executor.Growth{Of: 2, After: [][]planner.TaskID{{2}}}
+		added.Name, added.Grows = "last", &executor.Growth{Of: 2, After: []planner.TaskID{2}}
 		expect(t, only(serveAll(t, spec, p, slices.Insert(jobs(30), 3, added)...), "start"), "0 start busy n1",
 			"12 start last n1", "42 start more n1", "90 start next n1", "215 start wide n1")
 	}
