@@ -518,7 +518,9 @@ func (a *Admitter) task(sub *Submission, adm *Admission, i int, spec *TaskSpec) 
 	spec.TimeLimit, spec.DiskLimit = scaled(t.TimeLimit, scale), t.DiskLimit
 	spec.Run, spec.RunOn = declaredRuns(sub, i, scale)
 	spec.Overhead = scaled(t.Overhead, scale)
-	spec.Declared = scaled(t.Estimate, scale)
+	if spec.Emulated() || a.Undeclared { // a program that runs again lasts as it was measured
+		spec.Declared = scaled(t.Estimate, scale)
+	}
 	spec.Inputs = pick(adm.Files, a.placed(t.Inputs))
 	spec.Outputs = pick(adm.Files, a.placed(t.Outputs))
 	need, memory, err := a.need(sub, t)
