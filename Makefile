@@ -48,7 +48,7 @@ AT_LARGE := go test -count=1 -v -timeout 0
 # make check vets.
 GO_TEST := go test -vet=off -p $(PACKAGES) -timeout 40m $(if $(AS_ROOT),-exec "$(AS_ROOT)")
 
-.PHONY: static help demo demo-slurm test test-long test-whole test-race test-race-short room setup go compiler engine browser registry readers slurm build install uninstall images check bench load scale fuzz crash soak test-v2 release test-release \
+.PHONY: static help demo demo-slurm test test-long test-whole test-race test-race-short room setup go compiler engine browser registry readers slurm build install uninstall images check bench load scale fuzz crash test-v2 release test-release \
 	reproduce reproduce-quick figure pages pictures fidelity predictions adversary containers containers-quick emulation-table clean
 
 help: ## list the targets
@@ -151,8 +151,8 @@ bench: build images ## the headline benchmarks, as ratios within one run
 	@scripts/bench
 	go test -run '^$$' -bench 'WHEFTPlan/.*/wheft' -benchtime 5x ./executor
 
-load: build ## a server with 100,000 waiting tasks and 1,000 submissions a minute, on the null runtime; 3 minutes
-	$(AT_LARGE) ./scripts/load -large
+load: build ## a server with 100,000 waiting tasks and 1,000 submissions a minute, on the null runtime; 3 minutes; or one that runs ATTEMPTS, RUNTIME
+	$(AT_LARGE) ./scripts/load -large $(if $(ATTEMPTS),-attempts $(ATTEMPTS)) $(if $(RUNTIME),-runtime $(RUNTIME))
 
 scale: build ## simulate 100,000 tasks on 1,000 nodes under every greedy policy and fifo, time planner and log; 10 minutes
 	$(AT_LARGE) ./scripts/scale -large
@@ -167,10 +167,6 @@ crash: images ## disturb gantry, Docker Engines, a disk and a server at random m
 
 emulation-table: build ## what the task emulator is asked for and what it does, against its bars; 10 minutes on a quiet host
 	GANTRY_TASK=$(CURDIR)/$(TASK) $(AT_LARGE) $(if $(AS_ROOT),-exec "$(AS_ROOT)") ./scripts/emulation -large
-
-soak: build images ## a day of load, with plots in soak-results; ATTEMPTS (on the null runtime), CONTAINERS, STREAM, SEED
-	GANTRY_TASK=$(CURDIR)/$(TASK) $(AT_LARGE) $(if $(AS_ROOT),-exec "$(AS_ROOT)") -run TestADayOfLoad ./scripts/soak -large -out $(CURDIR)/soak-results \
-		-attempts $(or $(ATTEMPTS),10000000) -containers $(or $(CONTAINERS),10000) -stream $(or $(STREAM),100000) -seed $(or $(SEED),1)
 
 test-v2: ## container tests in a virtual machine with cgroup v2: a subset of at most 15 minutes, or TESTS=all; DRIVERS
 	$(AS_ROOT) env $(if $(TESTS),GANTRY_VM_TESTS="$(TESTS)") $(if $(DRIVERS),GANTRY_VM_DRIVERS="$(DRIVERS)") scripts/vm/test

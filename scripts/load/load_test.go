@@ -1,7 +1,8 @@
 // Package load measures a server under load: the real binary, on the null runtime, is handed work over its socket at a
 // steady rate until 100,000 tasks wait, then more of it while they do, and then the tasks run. It prints the time of
-// the answers, the cost of rounds and the memory of the server, and fails if a bar is missed. docs/serve.md has the
-// figures of a run.
+// the answers, the cost of rounds and the memory of the server, and fails if a bar is missed. With -attempts a server
+// runs as many attempts, on the null runtime or in containers, and is to hold nothing of them in the end. docs/serve.md
+// has the figures of runs.
 package load
 
 import (
@@ -10,6 +11,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,10 +21,12 @@ import (
 	"testing"
 	"time"
 
+	"gantry/cgroup"
 	"gantry/cmd/api"
 	"gantry/executor"
 	"gantry/scripts/measure"
 	"gantry/sqlite"
+	"gantry/sqlite/logtest"
 	"gantry/trace"
 )
 
@@ -37,6 +41,7 @@ var large = flag.Bool("large", false, "run the load")
 
 func init() {
 	flag.IntVar(&under.attempts, "attempts", 0, "measure a log of that many attempts instead")
+	flag.StringVar(&under.runtime, "runtime", "null", "of the server")
 	flag.StringVar(&under.dir, "dir", "", "with -attempts: keep the log in this directory")
 }
 
@@ -46,6 +51,7 @@ const (
 	rate    = 1000    // submissions a minute
 	single  = 500     // submissions of one task while the others wait
 	clients = 8       // that hand in side by side
+	run     = "load"
 )
 
 var gantry = measure.Gantry(filepath.Join("../..", string(measure.Built)))
@@ -62,9 +68,9 @@ func TestLoad(t *testing.T) {
 }
 
 type load struct {
-	attempts int
-	dir      string
-	missed   []string
+	attempts     int
+	runtime, dir string
+	missed       []string
 }
 
 func (l *load) run(ctx context.Context) (err error) {
@@ -82,8 +88,12 @@ func (l *load) run(ctx context.Context) (err error) {
 		return err
 	}
 	var said bytes.Buffer
-	server := gantry.Command(ctx, "serve", "--dir", l.dir, "--runtime", "null", "--cluster", cluster,
-		"--policy", "cpp", "--oversubscribe")
+	args := []string{"serve", "--dir", l.dir, "--name", run, "--runtime", l.runtime, "--cluster", cluster,
+		"--policy", "cpp", "--oversubscribe"}
+	if l.runtime != "null" {
+		args = append(args, "--time-scale", "0.001", "--size-scale", "0.001", "--starts", "4")
+	}
+	server := gantry.Command(ctx, args...)
 	server.Stderr = &said
 	if err := server.Start(); err != nil {
 		return err
@@ -100,8 +110,22 @@ func (l *load) run(ctx context.Context) (err error) {
 			return fmt.Errorf("the server does not answer: %w\n%s", err, said.String())
 		}
 	}
+	end := func() error {
+		if err := c.Drain(ctx, api.Drain{}); err != nil && !errors.Is(err, api.ErrNoServer) {
+			return err
+		}
+		if err := server.Wait(); err != nil {
+			return fmt.Errorf("the server: %w\n%s", err, said.String())
+		}
+		return nil
+	}
 	if l.attempts > 0 {
-		return errors.Join(l.month(ctx, c, server.Process.Pid), l.verdict())
+		if err := l.month(ctx, c, server.Process.Pid); err != nil {
+			return err
+		}
+		err := end()
+		l.hold(l.groups() == 0, "no control group once the server has ended")
+		return errors.Join(err, logtest.Check(ctx, filepath.Join(l.dir, sqlite.FileName)), l.verdict())
 	}
 	nodes, err := c.Nodes(ctx)
 	if err != nil {
@@ -133,11 +157,8 @@ func (l *load) run(ctx context.Context) (err error) {
 	}
 	fmt.Printf("all tasks ended %.1f s after the nodes were there\n", time.Since(began).Seconds())
 	l.memory(server.Process.Pid, "at the end")
-	if err := c.Drain(ctx, api.Drain{}); err != nil && !errors.Is(err, api.ErrNoServer) {
+	if err := end(); err != nil {
 		return err
-	}
-	if err := server.Wait(); err != nil {
-		return fmt.Errorf("the server: %w\n%s", err, said.String())
 	}
 	return errors.Join(l.rounds(ctx), l.verdict())
 }
@@ -150,9 +171,12 @@ func (l *load) verdict() error {
 	return nil
 }
 
-// month has the server run workflows until its log has that many attempts, looks at it, and hands in more.
+// month has the server run workflows until its log has that many attempts, looks at it, and hands in more. In the end
+// the server holds no more of them than when it began.
 func (l *load) month(ctx context.Context, c *api.Client, pid int) error {
-	const together, ahead = 100, 2000 // workflows in a request, and under way at most
+	const ahead = 2000 // workflows under way at most
+	together := min(100, max(10, l.attempts/1000))
+	idle := l.holds(pid)
 	definition, err := definitionOf(size)
 	if err != nil {
 		return err
@@ -180,14 +204,62 @@ func (l *load) month(ctx context.Context, c *api.Client, pid int) error {
 		}
 		if done += together*size + len(tasks); done >= said+l.attempts/10 {
 			said = done
+			fmt.Printf("%v, %d control groups; the log has %d bytes for each attempt\n", l.holds(pid), l.groups(),
+				measure.LogSize(l.dir)/int64(done))
 			l.memory(pid, fmt.Sprintf("after %d attempts and %.0f s", done, time.Since(began).Seconds()))
 		}
 	}
 	if err := l.more(ctx, "in the end"); err != nil {
 		return err
 	}
+	for about.Workflows = 1; about.Workflows > 0; time.Sleep(50 * time.Millisecond) {
+		if about, err = c.About(ctx); err != nil {
+			return err
+		}
+	}
 	l.memory(pid, "in the end")
+	l.missed = append(l.missed, l.left(pid, idle)...)
 	return nil
+}
+
+// left says of which things a server with nothing to do holds more than when it began. Containers go a little later.
+func (l *load) left(pid int, idle map[string]int) (more []string) {
+	const slack = 10
+	for until := time.Now().Add(time.Minute); ; time.Sleep(time.Second) {
+		more = nil
+		for thing, n := range l.holds(pid) {
+			if n > idle[thing]+slack {
+				more = append(more, fmt.Sprintf("%d %s of a server with nothing to do, %d as it began", n, thing, idle[thing]))
+			}
+		}
+		if len(more) == 0 || time.Now().After(until) {
+			return more
+		}
+	}
+}
+
+// holds counts things that a server has open.
+func (l *load) holds(pid int) map[string]int {
+	all := map[string]int{"descriptors": 0, "watches": 0}
+	paths, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
+	for _, path := range paths {
+		text, _ := os.ReadFile(path)
+		all["descriptors"]++
+		all["watches"] += bytes.Count(text, []byte("inotify wd:"))
+	}
+	return all
+}
+
+// groups counts the control groups of the run.
+func (l *load) groups() (n int) {
+	group := executor.HostName(run, filepath.Join(l.dir, run))
+	_ = filepath.WalkDir(cgroup.Root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && strings.Contains(path, group) {
+			n++
+		}
+		return nil
+	})
+	return n
 }
 
 // definitionOf is a workflow of chains of four tasks, each of which reads the output of the one before it.
