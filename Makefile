@@ -48,7 +48,7 @@ AT_LARGE := go test -count=1 -v -timeout 0
 # make check vets.
 GO_TEST := go test -vet=off -p $(PACKAGES) -timeout 40m $(if $(AS_ROOT),-exec "$(AS_ROOT)")
 
-.PHONY: static help demo demo-slurm test test-long test-whole test-race test-race-short room setup go compiler engine browser registry readers slurm build install uninstall images check bench load scale fuzz crash test-v2 release test-release \
+.PHONY: static help demo demo-slurm test test-long test-whole test-race test-race-short room setup go compiler engine browser registry readers slurm build install uninstall images check bench load fuzz crash test-v2 release test-release \
 	reproduce reproduce-quick figure pages pictures fidelity predictions adversary containers containers-quick emulation-table clean
 
 help: ## list the targets
@@ -153,9 +153,6 @@ bench: build images ## the headline benchmarks, as ratios within one run
 
 load: build ## a server with 100,000 waiting tasks and 1,000 submissions a minute, on the null runtime; 3 minutes; or one that runs ATTEMPTS, RUNTIME
 	$(AT_LARGE) ./scripts/load -large $(if $(ATTEMPTS),-attempts $(ATTEMPTS)) $(if $(RUNTIME),-runtime $(RUNTIME))
-
-scale: build ## simulate 100,000 tasks on 1,000 nodes under every greedy policy and fifo, time planner and log; 10 minutes
-	$(AT_LARGE) ./scripts/scale -large
 
 fuzz: ## every fuzz target for FUZZTIME (20s)
 	@grep -rHoE --include='*_test.go' '^func Fuzz\w+' . | sed 's|/[^/]*:func| |' | (set -e; while read -r pkg target; do \

@@ -11,17 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"gantry/executor"
-	"gantry/executor/sim"
 	"gantry/planner"
 	"gantry/planner/alloc"
 	"gantry/planner/order"
 	"gantry/planner/policy"
-	"gantry/planner/predict"
 	"gantry/planner/retain"
-	"gantry/planner/unit"
 	"gantry/trace"
-	"gantry/trace/scenario"
 )
 
 // A study of pipelines.
@@ -197,15 +192,8 @@ func (p *pipeline) kindRanks() map[string]time.Duration {
 // simulate returns the makespan on a node with that number of cores, in seconds.
 func (p *pipeline) simulate(t *testing.T, cores, seed int, pol planner.Policy) float64 {
 	t.Helper()
-	nodes := &planner.Platform{Groups: []string{""}, Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}
-	nodes.Nodes = []planner.Node{{Name: "n", Speed: 1, Capacity: unit.Vector{int64(cores) * 1000, 64 << 30,
-		unit.Unlimited}}}
-	declared := &predict.Declared{}
-	e := &executor.Engine{Planner: planner.New(nodes, planner.DefaultRetryRules(), pol, declared, uint64(seed)),
-		Admit: &executor.Admitter{Platform: nodes, TimeScale: 1, SizeScale: 1, Preempt: scenario.DefaultPreempt(),
-			Declare: declared.Declare, Fit: true, Emulate: true},
-		Runtime:  sim.New(sim.Config{Platform: nodes}),
-		Arrivals: []executor.Submission{{Name: "p", Workflow: p.Workflow}}}
+	e := alone(p.Workflow, cores, 64<<30, pol, uint64(seed), nil)
+	e.Admit.Fit, e.Admit.Emulate = true, true
 	_, err := e.Run(t.Context())
 	must(t, err)
 	return time.Duration(e.Planner.View().Now()).Seconds()

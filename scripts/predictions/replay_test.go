@@ -11,9 +11,8 @@ import (
 	"gantry/planner"
 	"gantry/planner/predict"
 	"gantry/planner/unit"
-	"gantry/scripts/measure"
-	"gantry/sqlite"
 	"gantry/trace"
+	"gantry/trace/scenario"
 )
 
 // replayed is the memory of the node.
@@ -64,17 +63,12 @@ func replay(t *testing.T, test []predict.Sample, model *predict.Model) time.Dura
 			Cores: float64(s.Features.CPU) / 1000, MemoryBytes: int64(s.Features.Memory) - executor.EmulatorMemory,
 			Inputs: []int32{int32(i)}, Known: trace.Runtime | trace.Memory})
 	}
-	p := &planner.Platform{Groups: []string{""}, Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}
-	p.Nodes = []planner.Node{{Name: "n", Speed: 1, Capacity: unit.Vector{128_000, replayed, unit.Unlimited}}}
-	e, err := measure.Engine(&sqlite.RunInfo{Policy: "gbf", Seed: 1, Platform: *p, TimeScale: 1, SizeScale: 1})
-	must(t, err)
-	e.Arrivals = []executor.Submission{{Name: "w", Workflow: flow}}
-	e.Runtime = sim.New(sim.Config{Platform: p, Fault: func(l *executor.Launch) (planner.Outcome, float64) {
+	e := alone(flow, 128, replayed, parsed(t, "gbf"), 1, func(l *executor.Launch) (planner.Outcome, float64) {
 		if int64(test[l.Task].Peak) > l.Hold[unit.Memory] {
 			return planner.OutOfMemory, 1
 		}
 		return planner.OK, 0
-	}})
+	})
 	if model != nil {
 		e.Admit.Memory = func(kind string, need unit.Vector, reads unit.Bytes) (limit, next unit.Bytes, ok bool) {
 			declared := unit.Bytes(need[unit.Memory])
@@ -83,7 +77,7 @@ func replay(t *testing.T, test []predict.Sample, model *predict.Model) time.Dura
 			return limit, max(next, declared/2), ok
 		}
 	}
-	_, err = e.Run(t.Context())
+	_, err := e.Run(t.Context())
 	must(t, err)
 	v := e.Planner.View()
 	for i := range test {
@@ -92,4 +86,17 @@ func replay(t *testing.T, test []predict.Sample, model *predict.Model) time.Dura
 		}
 	}
 	return time.Duration(v.Now())
+}
+
+// alone is a simulation of a workflow on a node of its own.
+func alone(w *trace.Workflow, cores int, memory int64, pol planner.Policy, seed uint64,
+	fault func(*executor.Launch) (planner.Outcome, float64)) *executor.Engine {
+	p := &planner.Platform{Groups: []string{""}, Bandwidth: [][]unit.BytesPerSecond{{0}}, Latency: [][]int64{{0}}}
+	p.Nodes = []planner.Node{{Name: "n", Speed: 1, Capacity: unit.Vector{int64(cores) * 1000, memory, unit.Unlimited}}}
+	declared := &predict.Declared{}
+	return &executor.Engine{Planner: planner.New(p, planner.DefaultRetryRules(), pol, declared, seed),
+		Admit: &executor.Admitter{Platform: p, TimeScale: 1, SizeScale: 1, Preempt: scenario.DefaultPreempt(),
+			Declare: declared.Declare},
+		Runtime:  sim.New(sim.Config{Platform: p, Fault: fault}),
+		Arrivals: []executor.Submission{{Name: w.Name, Workflow: w}}}
 }
