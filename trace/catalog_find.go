@@ -28,8 +28,12 @@ const (
 	defaultProperties      = "pegasus.properties"
 )
 
-// oldNames are those of catalogs in the formats of Pegasus 4.
-var oldNames = map[string]string{"replicas": "rc.txt", "transformations": "tc.txt", "sites": "sites.xml"}
+// The names of catalogs of Pegasus 4.
+const (
+	oldReplicas        = "rc.txt"
+	oldTransformations = "tc.txt"
+	oldSites           = "sites.xml"
+)
 
 // openCatalogs reads the catalogs of a workflow that are not in its file: the catalogs given by --catalog, those that
 // properties name, and else those of the usual names beside the workflow or in the working directory. Named catalogs
@@ -50,9 +54,10 @@ func (b *builder) openCatalogs() {
 			b.openCatalog(path, false, has)
 		}
 	}
-	for _, name := range []string{defaultReplicas, defaultTransformations, defaultSites} {
-		kind := strings.TrimSuffix(name, ".yml")
-		for _, name := range []string{name, oldNames[kind]} {
+	for _, names := range [][2]string{{defaultReplicas, oldReplicas}, {defaultTransformations, oldTransformations},
+		{defaultSites, oldSites}} {
+		kind := strings.TrimSuffix(names[0], ".yml")
+		for _, name := range names {
 			if path, ok := b.near(name); ok && !has[kind] {
 				b.openCatalog(path, false, has)
 				has[kind] = true
@@ -112,11 +117,11 @@ func (b *builder) openCatalog(path string, first bool, has map[string]bool) {
 	case keys["replicas"], keys["transformations"], keys["sites"]:
 		take(b.parseCatalog, slices.DeleteFunc([]string{"replicas", "transformations", "sites"},
 			func(kind string) bool { return !keys[kind] })...)
-	case bytes.HasPrefix(bytes.TrimSpace(data), []byte("<")):
-		take(b.xmlSites, "sites")
-	case !properties && textCatalog.Match(data):
-		take(b.textTransformations, "transformations")
-	case !properties && (filepath.Base(path) == oldNames["replicas"] ||
+	case !properties && converted(data) != "" && has != nil && !first: // it only lies there
+		b.faults.Warn("catalog", 0, "", "%s is not read: %s", path, converted(data))
+	case !properties && converted(data) != "":
+		b.catalogFault(c, 1, "catalog", "%s", converted(data))
+	case !properties && (filepath.Base(path) == oldReplicas ||
 		textReplica.Match(data) && !propertyLine.Match(data)):
 		take(b.textReplicas, "replicas")
 	case has == nil, strings.HasSuffix(path, ".yml"), strings.HasSuffix(path, ".yaml"):
@@ -217,7 +222,7 @@ func (b *builder) properties(c *catalog, data []byte, first bool, has map[string
 		value := values[p.key]
 		switch {
 		case strings.HasPrefix(p.key, "pegasus.catalog."):
-			if !b.catalogProperty(p.key, values) {
+			if !catalogKey.MatchString(p.key) {
 				b.noEffect("property " + p.key)
 			}
 		case !ok || !slices.Contains([]string{"env", "condor", "globus", "dagman", "pegasus"}, ns):
@@ -237,25 +242,8 @@ func (b *builder) properties(c *catalog, data []byte, first bool, has map[string
 	}
 }
 
-// catalogProperty reports whether gantry honours a property of catalogs.
-func (b *builder) catalogProperty(key string, values map[string]string) bool {
-	rest := strings.TrimPrefix(key, "pegasus.catalog.")
-	kind, rest, _ := strings.Cut(rest, ".")
-	switch kind {
-	case "replica", "transformation", "site":
-	default:
-		return false
-	}
-	switch rest {
-	case "", "file":
-		return true
-	case "directory":
-		return kind != "site" && strings.EqualFold(values["pegasus.catalog."+kind], "directory")
-	case "directory.site":
-		return kind == "transformation"
-	}
-	return false
-}
+// catalogKey matches the properties of catalogs that gantry honours.
+var catalogKey = regexp.MustCompile(`^pegasus\.catalog\.(replica|transformation|site)(\.file)?$`)
 
 // namedCatalog opens the catalog of one kind that properties name.
 func (b *builder) namedCatalog(c *catalog, property, name string, values map[string]string, first bool,
@@ -283,18 +271,9 @@ func (b *builder) namedCatalog(c *catalog, property, name string, values map[str
 			b.cat.all = append(b.cat.all, c)
 			b.textReplicas(c, data)
 		}
-	case name == "replicas" && kind == "directory" && values[property+".directory"] != "":
-		has[name] = true
-		dir := newCatalog(c.source, c.dir)
-		b.addPattern(dir, 0, ".*", replica{pfns: []string{filepath.Join(at(values[property+".directory"]), "[0]")}})
-		b.cat.all = append(b.cat.all, dir)
-	case name == "transformations" && kind == "directory" && values[property+".directory"] != "":
-		has[name] = true
-		b.programsIn(c, at(values[property+".directory"]), cmp.Or(values[property+".directory.site"], "local"))
 	default:
-		b.obstacle(0, "", "%s: %s = %s: gantry reads catalogs of type YAML, replica catalogs of type File, Regex and "+
-			"Directory, transformation catalogs of type Text and Directory, and site catalogs of type XML", c.source,
-			property, values[property])
+		b.obstacle(0, "", "%s: %s = %s: gantry reads catalogs of type YAML, and replica catalogs of type File and Regex",
+			c.source, property, values[property])
 	}
 }
 
@@ -340,6 +319,8 @@ func (b *builder) parseProperties(c *catalog, data []byte) (out []property) {
 
 // continues reports whether a line ends with a backslash that stands for itself.
 func continues(line []byte) bool { return (len(line)-len(bytes.TrimRight(line, `\`)))%2 == 1 }
+
+var escaped = regexp.MustCompile(`(?s)\\(.)`)
 
 // propertyParts matches the key of a property and its value.
 var propertyParts = regexp.MustCompile(`(?s)\A((?:\\.|\\\z|[^\\=: \t\f])*)[ \t\f]*(?:[=:][ \t\f]*)?(.*)\z`)

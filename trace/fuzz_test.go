@@ -207,9 +207,6 @@ func FuzzCatalog(f *testing.F) {
 			"image: 'docker:///i', mounts: ['/a:/b:ro']}\n",
 		"sites:\n- {name: s, directories: [{path: /d}], profiles: {pegasus: {cores: 2}}}\n",
 		"pegasus.catalog.replica = File\npegasus.catalog.replica.file c.properties\nenv.A\\=B: ${HOME}\\\n c\n! d\n",
-		"# c\ntr a::b:1 { profile env \"A\" \"\\\"\" site s { pfn \"/p\" type \"INSTALLED\" } }\n" +
-			"cont c{type \"docker\" image \"i\"}",
-		"<sitecatalog><site handle='s'><profile namespace='env' key='A'>&lt;x</profile></site></sitecatalog>",
 		"in.txt file:///x/%41 site=local checksum.value=00 regex=true\npegasus.catalog.replica=Regex\n",
 	} {
 		f.Add([]byte(s), false)

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -16,7 +14,7 @@ import (
 )
 
 // JSON reads JSON value by value, so that a trace of hundreds of megabytes is never held, with the lines of values. It
-// has bounds, and it accepts NaN and Infinity as texts.
+// has bounds.
 type JSON struct {
 	d   *jsontext.Decoder
 	in  lines
@@ -26,7 +24,6 @@ type JSON struct {
 // lines hands a text to a decoder, and knows where its lines end.
 type lines struct {
 	in     *bufio.Reader
-	again  []byte // comes before in
 	d      *jsontext.Decoder
 	offset int64   // how much it was given
 	ends   []int64 // offsets of line ends behind line
@@ -35,9 +32,7 @@ type lines struct {
 }
 
 func (l *lines) Read(p []byte) (n int, err error) {
-	if n = copy(p, l.again); n > 0 {
-		l.again = l.again[n:]
-	} else if n, err = l.in.Read(p); err != nil && err != io.EOF {
+	if n, err = l.in.Read(p); err != nil && err != io.EOF {
 		l.err = err
 	}
 	for at := 0; ; at++ {
@@ -117,8 +112,11 @@ func (j *JSON) fault(err error) error {
 			syntax.JSONPointer.LastToken())}
 	}
 	message := fmt.Sprintf("%v, at %s", syntax.Err, cmp.Or(string(syntax.JSONPointer), "the outermost value"))
-	if strings.HasPrefix(message, "invalid UTF-8") {
+	switch {
+	case strings.HasPrefix(message, "invalid UTF-8"):
 		message += ": the text is not UTF-8; convert the file to UTF-8"
+	case strings.HasPrefix(message, "invalid character 'N'"), strings.HasPrefix(message, "invalid character 'I'"):
+		message += ": JSON has no NaN and no Infinity, which Python writes; leave out a number that is not known"
 	}
 	return &SyntaxError{Line: j.in.at(syntax.ByteOffset), Message: message}
 }
@@ -134,9 +132,6 @@ func (j *JSON) Peek() (jsontext.Kind, int) {
 // token reads a token.
 func (j *JSON) token() (jsontext.Token, error) {
 	t, err := j.d.ReadToken()
-	if err != nil && j.resume() {
-		t, err = j.d.ReadToken()
-	}
 	if err != nil {
 		return t, j.fault(err)
 	}
@@ -236,9 +231,6 @@ func (j *JSON) TextBytes() (text []byte, quoted bool, err error) {
 // Bytes consumes a value that is no list and no object.
 func (j *JSON) Bytes() (text []byte, quoted bool, err error) {
 	v, err := j.d.ReadValue()
-	if err != nil && j.resume() {
-		v, err = j.d.ReadValue()
-	}
 	if err != nil {
 		return nil, false, j.fault(err)
 	}
@@ -292,48 +284,4 @@ func (j *JSON) End() error {
 		return &SyntaxError{Line: j.Line(), Message: "a value after the end of the document"}
 	}
 	return j.fault(err)
-}
-
-var python = regexp.MustCompile(`^([ \t\r\n]*)([,:]?)([ \t\r\n]*)(NaN|-?Infinity)\b`)
-
-// resume puts quotes around the next value where it is NaN or Infinity, which Python writes and readers of numbers
-// refuse. The decoder does not know them: it begins again, inside as many lists and objects.
-func (j *JSON) resume() bool {
-	head, _ := j.in.in.Peek(16)
-	text := slices.Concat(j.d.UnreadBuffer(), j.in.again, head)
-	m := python.FindSubmatch(text)
-	if m == nil || j.in.err != nil {
-		return false
-	}
-	var prefix []byte
-	depth, tokens, delim := j.d.StackDepth(), 0, ""
-	for i := 1; i <= depth; i++ {
-		if kind, _ := j.d.StackIndex(i); kind == '{' {
-			prefix, tokens = append(prefix, `{"":`...), tokens+2
-		} else {
-			prefix, tokens = append(prefix, '['), tokens+1
-		}
-	}
-	switch kind, n := j.d.StackIndex(depth); {
-	case kind == '{' && n%2 == 1:
-		delim = ":"
-	case kind == '[' && n > 0:
-		delim = ","
-	case kind != '[':
-		return false
-	}
-	if string(m[2]) != delim {
-		return false
-	}
-	line := j.Line()
-	_, _ = j.in.in.Discard(len(head))
-	word := []byte(strconv.Quote(string(m[4])))
-	j.in = lines{in: j.in.in, d: j.d, line: line, again: slices.Concat(prefix, m[1], m[3], word, text[len(m[0]):])}
-	j.d.Reset(&j.in)
-	for range tokens {
-		if _, err := j.d.ReadToken(); err != nil {
-			return false
-		}
-	}
-	return true
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Texts, lines and NaN are added to the tokens of a library.
+// Texts and lines are added to the tokens of a library.
 func FuzzJSON(f *testing.F) {
 	for _, s := range []string{`{"a": [1, -0.5e+7, true, null, "\u00e9\ud83d\ude00x\n"]}`, `[1 2]`, `{"a" 1}`,
-		"[NaN,\n\n -Infinity , {\"a\": {\"b\"\n:\nNaN}, \"c\":[[Infinity,3]]}]", "[\n1 NaN]", `{NaN: 1}`, `{"a": 1, "a": 2}`,
+		"[1,\n\n -2 , {\"a\": {\"b\"\n:\n3}, \"c\":[[4,3]]}]", "[\n1 NaN]", `{"a": 1, "a": 2}`,
 		`01`, `1.`, `"\x"`, "[\"\t\"]", `{} x`, `nul`, `[,]`, `-`} {
 		f.Add(s)
 	}
@@ -29,7 +29,7 @@ func FuzzJSON(f *testing.F) {
 		if err == nil {
 			err = j.End()
 		}
-		if valid := jsontext.Value(text).IsValid(); valid != (err == nil) && !strings.ContainsAny(text, "NI") {
+		if valid := jsontext.Value(text).IsValid(); valid != (err == nil) {
 			t.Fatalf("%q: valid %v, but %v", text, valid, err)
 		}
 		if want := 1 + strings.Count(strings.TrimRight(text, " \t\r\n"), "\n"); err == nil && j.Line() != want {
