@@ -168,7 +168,7 @@ emulation-table: build ## what the task emulator is asked for and what it does, 
 test-v2: ## container tests in a virtual machine with cgroup v2: a subset of at most 15 minutes, or TESTS=all; DRIVERS
 	$(AS_ROOT) env $(if $(TESTS),GANTRY_VM_TESTS="$(TESTS)") $(if $(DRIVERS),GANTRY_VM_DRIVERS="$(DRIVERS)") scripts/vm/test
 
-release: ## static binaries, Debian packages, checksums and bills of materials for amd64 and arm64 in dist/
+release: ## static binaries, Debian packages, checksums and lists of modules for amd64 and arm64 in dist/
 	@scripts/release/setup
 	@scripts/release/build
 

@@ -44,44 +44,6 @@ func TestExamplesReadWithoutAnyFault(t *testing.T) {
 	}
 }
 
-// The script of examples/lab, in its short form: three users, who see each other's numbers alone.
-func TestLabServesThreeUsers(t *testing.T) {
-	switch {
-	case testing.Short():
-		t.Skip("it takes minutes: make test-long runs it")
-	case os.Geteuid() != 0:
-		t.Skip("a server of several users needs root")
-	}
-	for _, needs := range []string{"setpriv", "docker", "sqlite3", "../bin/gantry", "../bin/gantry-task"} {
-		if _, err := exec.LookPath(needs); err != nil {
-			t.Skipf("needs %s (make build): %v", needs, err)
-		}
-	}
-	for _, image := range []string{"gantry/montage", "gantry/variants"} {
-		if exec.Command("docker", "image", "inspect", image).Run() != nil {
-			t.Skipf("needs the image %s (make images)", image)
-		}
-	}
-	dir, err := os.MkdirTemp("/var/tmp", "gantry-lab-") // below root's directories alone
-	must(t, err)
-	defer os.RemoveAll(dir)
-	cmd := exec.CommandContext(t.Context(), "lab/lab.sh", "--short", dir, "fifo")
-	cmd.Env = append(os.Environ(), "DEADLINE=10m")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	for _, want := range []string{"200 of 200 planted variants found, 0 others", "| astronomy | mosaic-",
-		"| genetics | call-1-"} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("it does not say %q:\n%s", want, out)
-		}
-	}
-	if _, err := os.Stat(filepath.Join(dir, "fifo.html")); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestWorkflowsAreAsTheirGeneratorsWriteThem(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
