@@ -158,8 +158,8 @@ fuzz: ## every fuzz target for FUZZTIME (20s)
 	@grep -rHoE --include='*_test.go' '^func Fuzz\w+' . | sed 's|/[^/]*:func| |' | (set -e; while read -r pkg target; do \
 		echo "$$pkg $$target"; go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg </dev/null; done)
 
-crash: images ## disturb gantry, Docker Engines, a disk and a server at random moments; ROUNDS, SEED, ENGINES, RUNTIME=docker or oci, REPORT=FILE.md
-	$(AS_ROOT) env $(if $(RUNTIME),GANTRY_CRASH_RUNTIME=$(RUNTIME)) GANTRY_CRASH_ENGINES=$(or $(ENGINES),$(shell nproc)) $(if $(REPORT),GANTRY_CRASH_REPORT=$(abspath $(REPORT))) \
+crash: images ## disturb gantry, Docker Engines, a disk and a server at random moments; ROUNDS, SEED, ENGINES, RUNTIME=docker or oci
+	$(AS_ROOT) env $(if $(RUNTIME),GANTRY_CRASH_RUNTIME=$(RUNTIME)) GANTRY_CRASH_ENGINES=$(or $(ENGINES),$(shell nproc)) \
 		scripts/crash $(or $(ROUNDS),30) $(SEED)
 
 emulation-table: build ## what the task emulator is asked for and what it does, against its bars; 10 minutes on a quiet host

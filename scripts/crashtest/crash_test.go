@@ -5,9 +5,7 @@
 package crashtest
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
@@ -116,7 +114,6 @@ type run struct {
 	binary, name, home string
 	args               []string
 	tasks              int
-	events             *events
 	host               string // of the engine; "": as the environment says
 	images             string // the store of images of a run without a daemon
 }
@@ -166,17 +163,31 @@ func write(t *testing.T, path, text string) {
 // label is what only containers of this run have: runs of one name may be in other directories.
 func (r *run) label() string { return "label=gantry.dir=" + filepath.Join(r.home, "runs", r.name) }
 
+// docker runs a command of Docker on the engine of the run.
+func (r *run) docker(args ...string) (string, error) {
+	cmd := exec.Command("docker", args...)
+	if r.host != "" {
+		cmd.Env = append(os.Environ(), "DOCKER_HOST="+r.host)
+	}
+	out, err := cmd.CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}
+
+// containers lists those of the run, and how they are.
+func (r *run) containers() (string, error) {
+	return r.docker("ps", "-a", "--filter", r.label(), "--format", "{{.ID}} {{.Names}} {{.Status}}")
+}
+
 // removeContainers removes what is left where the test failed.
 func (r *run) removeContainers() {
-	if out, _ := exec.Command("docker", "ps", "-aq", "--filter", r.label()).Output(); len(bytes.TrimSpace(out)) > 0 {
-		_ = exec.Command("docker", append([]string{"rm", "-f"}, strings.Fields(string(out))...)...).Run()
+	if out, _ := r.docker("ps", "-aq", "--filter", r.label()); out != "" {
+		_, _ = r.docker(append([]string{"rm", "-f"}, strings.Fields(out)...)...)
 	}
 }
 
 func (r *run) noContainers(t *testing.T) {
 	t.Helper()
-	out, err := exec.Command("docker", "ps", "-a", "--filter", r.label(), "--format", "{{.ID}} {{.Status}}").Output()
-	if err != nil || len(bytes.TrimSpace(out)) > 0 {
+	if out, err := r.containers(); err != nil || out != "" {
 		t.Errorf("containers are left: %s %v", out, err)
 	}
 }
@@ -217,14 +228,15 @@ func (p *process) wait(t *testing.T) (code int, out string) {
 	return p.end()
 }
 
-// end waits for the end of gantry. One that hangs is ended, and its output says first how its containers were and what
-// its own goroutines waited for: reports of tests are cut.
+// end waits for the end of gantry. One that hangs is ended, and its output says how its containers were and what its
+// own goroutines waited for.
 func (p *process) end() (code int, out string) {
 	over, hangs := make(chan struct{}), make(chan string, 1)
 	go func() {
 		defer close(hangs)
 		if ownTime(patience, over) {
-			hangs <- p.run.containers()
+			containers, _ := p.run.containers()
+			hangs <- containers
 			_ = p.cmd.Process.Signal(syscall.SIGQUIT)
 		}
 	}()
@@ -232,7 +244,7 @@ func (p *process) end() (code int, out string) {
 	close(over)
 	code, out = p.cmd.ProcessState.ExitCode(), p.out.String()
 	if containers, hung := <-hangs; hung {
-		out = fmt.Sprintf("it hangs; its containers:\n%s\n%s", containers, ownGoroutinesFirst(out))
+		out = fmt.Sprintf("it hangs; its containers:\n%s\n%s", containers, out)
 	}
 	return code, out
 }
@@ -249,55 +261,6 @@ func ownTime(d time.Duration, over <-chan struct{}) bool {
 		}
 	}
 	return true
-}
-
-// ownGoroutinesFirst orders the goroutines of a dump: those that are in gantry's packages come first, with the names
-// and lines of functions only.
-func ownGoroutinesFirst(dump string) string {
-	parts := strings.Split(dump, "\n\n")
-	var own, other []string
-	for _, p := range parts {
-		if !strings.HasPrefix(p, "goroutine ") || !strings.Contains(p, "gantry/") {
-			other = append(other, p)
-			continue
-		}
-		lines := strings.Split(p, "\n")
-		short := lines[:1]
-		for i := 1; i < len(lines); i++ {
-			if !strings.HasPrefix(lines[i], "\t") && !strings.HasPrefix(lines[i], "runtime.") {
-				short = append(short, lines[i])
-				if i+1 < len(lines) {
-					at, _, _ := strings.Cut(lines[i+1], " ")
-					short = append(short, at)
-				}
-			}
-		}
-		own = append(own, strings.Join(short, "\n"))
-	}
-	return strings.Join(append(own, other...), "\n\n")
-}
-
-// containers describes the containers of the run, as the engine has them.
-func (r *run) containers() string {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	docker := func(args ...string) string {
-		cmd := exec.CommandContext(ctx, "docker", args...)
-		if r.host != "" {
-			cmd.Env = append(os.Environ(), "DOCKER_HOST="+r.host)
-		}
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			return fmt.Sprintf("%s%v", out, err)
-		}
-		return string(out)
-	}
-	ids := strings.Fields(docker("ps", "-aq", "--no-trunc", "--filter", r.label()))
-	text := docker(append([]string{"inspect", "--format", "{{.Name}} {{json .State}}"}, ids...)...)
-	for _, id := range ids {
-		text += fmt.Sprintf("top of %.12s: %s", id, docker("top", id))
-	}
-	return text
 }
 
 func (r *run) open(t *testing.T) *sql.DB {
@@ -327,26 +290,23 @@ func (r *run) state(t *testing.T) (state string) {
 	}
 }
 
-// check looks at the log, at the engine and at what the engine said meanwhile.
-func (r *run) check(t *testing.T) {
+// programs compares the log with what the kernel told of the programs of a round: none has ended well twice, and those
+// that mark their end have ended well once.
+func (r *run) programs(t *testing.T, db *sql.DB, seen *witness, round int64, marks func(task string) bool,
+	found *findings) (tasks map[string]int64) {
 	t.Helper()
-	db := r.open(t)
-	defer db.Close()
-	var found findings
-	r.succeeded(t, db, &found)
-	for task, n := range r.events.stop() {
-		if n > 1 {
-			found.add(&found.twice, "the program of task %s succeeded %d times:%s", task, n, attempts(db, r.name, task))
+	seen.await(round)
+	tasks = r.succeeded(t, db, found)
+	for task := range tasks {
+		n, sure := seen.successes(round, task)
+		switch {
+		case n > 1:
+			found.add(&found.twice, "by the kernel task %s succeeded %d times:%s", task, n, attempts(db, r.name, task))
+		case sure && n == 0 && marks(task):
+			found.add(&found.other, "the kernel has not seen how task %s succeeded", task)
 		}
 	}
-	if len(found.texts) > 0 {
-		t.Error(strings.Join(found.texts, "\n"))
-	}
-	if !r.events.heard(last) {
-		t.Error("the engine told of no success of the last task")
-	}
-	r.checkSuspensions(t, db)
-	r.noContainers(t)
+	return tasks
 }
 
 // sound finds whether a log is damaged.
@@ -452,64 +412,6 @@ func (r *run) results(t *testing.T) map[string]string {
 		t.Error(err)
 	}
 	return sums
-}
-
-// events counts, by what the engine says, how often the program of each task succeeded: a witness that gantry has no
-// hand in.
-type events struct {
-	cmd  *exec.Cmd
-	done chan struct{}
-	once sync.Once
-	mu   sync.Mutex
-	ok   map[string]int
-}
-
-func watch(t *testing.T, label string) *events {
-	t.Helper()
-	e := &events{done: make(chan struct{}), ok: map[string]int{}}
-	e.cmd = exec.Command("docker", "events", "--filter", "type=container", "--filter", "event=die", "--filter", label,
-		"--format", "{{json .Actor.Attributes}}")
-	out, err := e.cmd.StdoutPipe()
-	must(t, err)
-	must(t, e.cmd.Start())
-	go func() {
-		defer close(e.done)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			var a map[string]string
-			if json.Unmarshal(lines.Bytes(), &a) == nil && a["exitCode"] == "0" {
-				e.mu.Lock()
-				e.ok[a["gantry.task"]]++
-				e.mu.Unlock()
-			}
-		}
-	}()
-	t.Cleanup(func() { e.stop() })
-	return e
-}
-
-func (e *events) heard(task string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.ok[task] > 0
-}
-
-// stop ends the watching and returns the counts by task.
-func (e *events) stop() map[string]int {
-	e.once.Do(func() {
-		for end := time.Now().Add(patience); time.Now().Before(end) && !e.heard(last); { // news may be late
-			time.Sleep(10 * time.Millisecond)
-		}
-		_ = e.cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-e.done:
-		case <-time.After(10 * time.Second):
-			_ = e.cmd.Process.Kill()
-		}
-		_ = e.cmd.Wait()
-	})
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.ok
 }
 
 // must ends a test at an error that it does not look for.

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -23,8 +22,6 @@ type engine struct {
 	ended     chan struct{}
 	mu        sync.Mutex
 	succeeded map[string]int // by run and task, as the engine told
-	begun     map[string]int
-	failed    map[string][]string
 }
 
 // newEngine starts an engine with the test's image, and ends it with the test.
@@ -36,8 +33,7 @@ func newEngine(t *testing.T) *engine {
 	}
 	dir, err := os.MkdirTemp("", "gantry-engine-") // t.TempDir is too long a path for a socket
 	must(t, err)
-	e := &engine{dir: dir, host: "unix://" + filepath.Join(dir, "d.sock"), succeeded: map[string]int{},
-		begun: map[string]int{}, failed: map[string][]string{}}
+	e := &engine{dir: dir, host: "unix://" + filepath.Join(dir, "d.sock"), succeeded: map[string]int{}}
 	t.Cleanup(func() {
 		e.stop(syscall.SIGTERM)
 		e.endContainerd()
@@ -208,39 +204,21 @@ func (e *engine) restartHost(t *testing.T) {
 func (e *engine) listen(t *testing.T) {
 	t.Helper()
 	cmd := exec.Command("docker", "-H", e.host, "events", "--filter", "type=container", "--filter", "event=die",
-		"--filter", "event=start",
-		"--format", "{{json .}}")
+		"--format", "{{json .Actor.Attributes}}")
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
 	go func() {
-		e.count(out)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			var a map[string]string
+			if json.Unmarshal(lines.Bytes(), &a) == nil && a["exitCode"] == "0" {
+				e.mu.Lock()
+				e.succeeded[a["gantry.run"]+"/"+a["gantry.task"]]++
+				e.mu.Unlock()
+			}
+		}
 		_ = cmd.Wait()
 	}()
-}
-
-func (e *engine) count(out io.Reader) {
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		var ev struct {
-			Action string
-			Actor  struct{ Attributes map[string]string }
-		}
-		if json.Unmarshal(lines.Bytes(), &ev) != nil {
-			continue
-		}
-		a := ev.Actor.Attributes
-		key := a["gantry.run"] + "/" + a["gantry.task"]
-		e.mu.Lock()
-		switch {
-		case ev.Action == "start":
-			e.begun[key]++
-		case a["exitCode"] == "0":
-			e.succeeded[key]++
-		default:
-			e.failed[key] = append(e.failed[key], a["exitCode"])
-		}
-		e.mu.Unlock()
-	}
 }
 
 // successes is how often the program of a task ended well.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -45,8 +46,10 @@ func (r *run) checkSuspensions(t *testing.T, db *sql.DB) {
 func TestARunThatEndsInTheMiddleOfASuspensionGoesOn(t *testing.T) {
 	t.Parallel()
 	needImage(t)
-	gantry := build(t)
+	gantry, seen := build(t), newWitness(t)
 	signals := []syscall.Signal{syscall.SIGKILL, syscall.SIGINT}
+	var rounds atomic.Int64
+	rounds.Store(100_000) // the witness tells those of TestRounds by their numbers
 	for i, way := range []string{"freeze", "checkpoint", "restart"} {
 		for k, ending := range []string{"killed", "drained"} {
 			sig := signals[k]
@@ -56,11 +59,14 @@ func TestARunThatEndsInTheMiddleOfASuspensionGoesOn(t *testing.T) {
 					t.Skip("the seed takes another end")
 				}
 				var r *run
+				var round int64
 				var code int
 				var out string
 				// On a busy host the long task may not have begun when the urgent one arrives.
 				for slower, away := 1, false; !away; slower *= 3 {
-					r = suspendingRun(t, gantry, fmt.Sprint("middle-", way, "-", ending, slower), way, slower)
+					round = rounds.Add(1)
+					r = suspendingRun(t, gantry, fmt.Sprint("middle-", way, "-", ending, slower), way, slower,
+						func(task string) string { return seen.mark(round, task) })
 					first := r.gantry("run", r.args...)
 					first.start(t)
 					ended, signalled := make(chan struct{}), make(chan bool, 1)
@@ -80,24 +86,32 @@ func TestARunThatEndsInTheMiddleOfASuspensionGoesOn(t *testing.T) {
 				if code, out := r.gantry("resume", "--quiet", r.name).wait(t); code != 0 {
 					t.Fatalf("gantry resume ends with %d:\n%s%s", code, out, r.failures(t))
 				}
-				r.check(t)
+				db := r.open(t)
+				defer db.Close()
+				var found findings
+				marks := func(task string) bool { return way != "checkpoint" || task != "long" }
+				if r.programs(t, db, seen, round, marks, &found); len(found.texts) > 0 {
+					t.Error(strings.Join(found.texts, "\n"))
+				}
+				r.checkSuspensions(t, db)
+				r.noContainers(t)
 			})
 		}
 	}
 }
 
 // suspendingRun is a run whose long task lasts 4 s, and whose urgent task arrives after 1.5 s, times slower.
-func suspendingRun(t *testing.T, binary, name, way string, slower int) *run {
+func suspendingRun(t *testing.T, binary, name, way string, slower int, mark func(task string) string) *run {
 	t.Helper()
 	r := &run{binary: binary, name: name, home: t.TempDir(), tasks: 3}
 	long := step{id: "long", seconds: float64(4 * slower),
-		script: fmt.Sprintf("trap 'exit 9' TERM; for i in $(seq %d); do sleep 0.5; done", 8*slower)}
+		script: fmt.Sprintf("trap 'exit 9' TERM; for i in $(seq %d); do sleep 0.5; done", 8*slower) + mark("long")}
 	if way == "checkpoint" {
 		long.script = ""
 	}
 	writeFlow(t, filepath.Join(r.home, "low.json"), image, nil, long,
-		step{id: last, script: "true", after: []string{"long"}, seconds: 0.1})
-	writeFlow(t, filepath.Join(r.home, "urgent.json"), image, nil, step{id: "urgent", script: "sleep 2", seconds: 2})
+		step{id: last, script: "true" + mark(last), after: []string{"long"}, seconds: 0.1})
+	writeFlow(t, filepath.Join(r.home, "urgent.json"), image, nil, step{id: "urgent", script: "sleep 2" + mark("urgent"), seconds: 2})
 	arrive := 1.5 * float64(slower)
 	write(t, filepath.Join(r.home, "load.yaml"), fmt.Sprintf("workflows:\n  - {trace: low.json, name: low, class: "+
 		"low}\n  - {trace: urgent.json, name: urgent, arrive: %.1fs, class: deadline, deadline: %.1fs}\n", arrive,
@@ -110,7 +124,6 @@ func suspendingRun(t *testing.T, binary, name, way string, slower int) *run {
 	} else {
 		r.args = append([]string{"--preempt", way}, r.args...)
 	}
-	r.events = watch(t, r.label())
 	t.Cleanup(r.removeContainers)
 	return r
 }

@@ -1,14 +1,9 @@
 package crashtest
 
 import (
-	"bytes"
-	"io"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -68,11 +63,11 @@ func TestSignalsLeaveNothingBehind(t *testing.T) {
 func (r *run) untilBegun(t *testing.T) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		out, err := exec.Command("docker", "ps", "-q", "--filter", r.label()).Output()
+		out, err := r.docker("ps", "-q", "--filter", r.label())
 		if err != nil || time.Now().After(end) {
 			t.Fatalf("no container began: %v", err)
 		}
-		if len(bytes.TrimSpace(out)) > 0 {
+		if out != "" {
 			return
 		}
 	}
@@ -82,24 +77,16 @@ func (r *run) untilBegun(t *testing.T) {
 // the engine is back.
 func TestInterruptEndsWithoutTheEngine(t *testing.T) {
 	t.Parallel()
-	const engine = "/var/run/docker.sock"
 	needImage(t)
-	if c, err := net.Dial("unix", engine); err != nil {
-		t.Skipf("needs a Docker Engine at %s: %v", engine, err)
-	} else {
-		c.Close()
-	}
-	r := &run{binary: build(t), name: "left", home: t.TempDir()}
-	t.Cleanup(r.removeContainers)
-	socket := filepath.Join(r.home, "engine.sock")
-	gone := forward(t, socket, engine)
+	e := newEngine(t)
+	r := &run{binary: build(t), name: "left", home: t.TempDir(), host: e.host}
 	source := filepath.Join(r.home, "left.json")
 	writeFlow(t, source, image, nil, step{id: "wait", script: "sleep 5", seconds: 1})
 	p := r.gantry("run", "--name", r.name, "--runtime", "docker", source)
-	p.cmd.Env = append(os.Environ(), "DOCKER_HOST=unix://"+socket)
 	p.start(t)
 	r.untilBegun(t)
-	gone()
+	e.stop(syscall.SIGKILL)
+	e.endContainerd()
 	ended := make(chan struct{})
 	go func() { // signals that nobody has taken yet become one
 		for {
@@ -119,45 +106,9 @@ func TestInterruptEndsWithoutTheEngine(t *testing.T) {
 	if state := r.state(t); state != "interrupted" {
 		t.Errorf("the run is %q", state)
 	}
+	e.start(t, e.cmd.Path)
 	if code, out := r.gantry("resume", "--quiet", r.name).wait(t); code != 0 {
 		t.Errorf("gantry resume ends with %d:\n%s", code, out)
 	}
 	r.noContainers(t)
-}
-
-// forward listens at a socket and forwards connections to another, until the function it returns is called.
-func forward(t *testing.T, at, to string) (stop func()) {
-	t.Helper()
-	l, err := net.Listen("unix", at)
-	must(t, err)
-	var mu sync.Mutex
-	var open []net.Conn
-	stop = sync.OnceFunc(func() {
-		l.Close()
-		mu.Lock()
-		defer mu.Unlock()
-		for _, c := range open {
-			c.Close()
-		}
-	})
-	t.Cleanup(stop)
-	go func() {
-		for {
-			near, err := l.Accept()
-			if err != nil {
-				return
-			}
-			far, err := net.Dial("unix", to)
-			if err != nil {
-				near.Close()
-				continue
-			}
-			mu.Lock()
-			open = append(open, near, far)
-			mu.Unlock()
-			go func() { _, _ = io.Copy(far, near); far.Close() }()
-			go func() { _, _ = io.Copy(near, far); near.Close() }()
-		}
-	}()
-	return stop
 }
