@@ -113,6 +113,14 @@ func TestOutOfMemoryGrowsMemoryOnlyThen(t *testing.T) {
 	if m := b.memory["t0"]; len(m) != 2 || m[1] != m[0] {
 		t.Fatalf("held %v after a loss", m)
 	}
+	b = newBench(t, 1, failing("t0", planner.OutOfMemory, 1), executor.Submission{Name: "bag", Workflow: w})
+	b.Admit.Memory = func(string, unit.Vector, unit.Bytes) (limit, next unit.Bytes, ok bool) {
+		return 40 << 20, 90 << 20, true
+	}
+	enginetest.Run(t, b.Engine)
+	if m := b.memory["t0"]; !slices.Equal(m, []int64{40 << 20, 90 << 20}) {
+		t.Fatalf("held %v, where 40 MiB are predicted, and 90 if that is not enough", m)
+	}
 }
 
 func TestRetriesEnd(t *testing.T) {

@@ -293,12 +293,7 @@ func (r *rig) wants(x *planner.AttemptExited, o planner.Outcome, says ...string)
 }
 
 func TestContract(t *testing.T) {
-	if onEach(t, TestContract) {
-		return
-	}
-	if testing.Short() && daemonless(t) {
-		t.Skip("the test of executor/container/oci does that")
-	}
+	t.Parallel() // executor/container/oci has that of an OCI runtime
 	runtimetest.Run(t, func(t *testing.T) runtimetest.Setup {
 		r := newRig(t, twoNodes)
 		n := 0

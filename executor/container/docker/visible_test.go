@@ -166,9 +166,10 @@ func TestAProgramSeesAndMayDoTheSame(t *testing.T) {
 		}
 		u := stage.ProgramUser()
 		if want := strings.TrimSpace(strings.Repeat(fmt.Sprintf("%d ", u.UID), 4)); all["status Uid"] != want ||
-			all["status NoNewPrivs"] != "1" || all["status Seccomp"] != "2" {
-			t.Errorf("%s: users %s, no new rights %s, seccomp %s", engine, all["status Uid"], all["status NoNewPrivs"],
-				all["status Seccomp"])
+			all["status NoNewPrivs"] != "1" || all["status Seccomp"] != "2" || all["networks"] != "1 ok" ||
+			all["environment HOME"] != "/tmp" {
+			t.Errorf("%s: users %s, no new rights %s, seccomp %s, networks %s, home %s", engine, all["status Uid"],
+				all["status NoNewPrivs"], all["status Seccomp"], all["networks"], all["environment HOME"])
 		}
 		for _, set := range []string{"Inh", "Prm", "Eff", "Bnd", "Amb"} {
 			if all["status Cap"+set] != "0000000000000000" {

@@ -75,42 +75,6 @@ func TestWhatWasNotCompletedGoes(t *testing.T) {
 	}
 }
 
-// Publishing continues after a crash between any two of its moves, and is right when repeated.
-func TestPublishingIsRepeatable(t *testing.T) {
-	for moved := range 3 {
-		s, dir := area(t, 0)
-		l := &executor.Launch{Attempt: 1, Try: 1, Spec: &executor.TaskSpec{Workflow: flow, Name: "t",
-			Outputs: []*executor.FileSpec{
-				{ID: 0, Name: "a", Produced: true, Final: true}, {ID: 1, Name: "d/b", Produced: true}}}}
-		if _, err := s.Stage(t.Context(), l, nil); err != nil {
-			t.Fatal(err)
-		}
-		work := s.WorkDir(l.Spec, 1)
-		for i, f := range l.Spec.Outputs {
-			at := filepath.Join(work, f.Name)
-			if i < moved { // by a gantry that was killed then
-				at = filepath.Join(s.NodeDir(0, flow), f.Name)
-				must(t, os.MkdirAll(filepath.Dir(at), 0o755))
-			}
-			must(t, os.WriteFile(at, []byte(f.Name), 0o644))
-		}
-		if moved > 0 {
-			must(t, os.WriteFile(filepath.Join(dir, "note"), nil, 0o644))
-		}
-		for range 2 {
-			if missing, err := s.Publish(l, filepath.Join(dir, "note")); missing != "" || err != nil {
-				t.Fatalf("%d moved: %q, %v", moved, missing, err)
-			}
-		}
-		for _, at := range []string{filepath.Join(s.NodeDir(0, flow), "a"), filepath.Join(s.NodeDir(0, flow), "d/b"),
-			filepath.Join(dir, "results/wf/a")} {
-			if _, err := os.Stat(at); err != nil {
-				t.Errorf("%d moved: %v", moved, err)
-			}
-		}
-	}
-}
-
 // Of several inputs that are missing the error names the first one, although they are looked for at once.
 func TestTheFirstMissingInputIsNamed(t *testing.T) {
 	s, dir := area(t, 0)

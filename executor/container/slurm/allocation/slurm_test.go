@@ -2,7 +2,6 @@ package allocation_test
 
 import (
 	"bufio"
-	"errors"
 	"os/exec"
 	"slices"
 	"strings"
@@ -104,29 +103,6 @@ func TestWithSlurm(t *testing.T) {
 		}
 	})
 
-	run("node down, then cancelled", func(t *testing.T) {
-		a := attach(t, c, "--nodes=2")
-		lost, stays := a.Nodes()[0].Name, a.Nodes()[1].Name
-		gone, kept := cat(t, a, lost, "gone"), cat(t, a, stays, "kept")
-		var heard []allocation.Change
-		a.Watch(t.Context(), 50*time.Millisecond, func(ch allocation.Change) {
-			switch heard = append(heard, ch); {
-			case len(heard) == 1:
-				c.SetDown(t, lost)
-			case !ch.Over && !ch.Nodes[0].Up:
-				c.Resume(t, lost) // it does not come back to this allocation
-				_ = gone.Wait()   // it ends; that it failed, srun says most times only
-				echo(t, kept)
-				c.Command(t, "scancel", a.ID())
-			}
-		})
-		last := heard[len(heard)-1]
-		if !last.Over || !strings.Contains(last.Why, "cancelled") || last.Nodes[0].Up || !last.Nodes[1].Up {
-			t.Errorf("at the end %+v", last)
-		}
-		_ = kept.Wait()
-	})
-
 	run("time limit", func(t *testing.T) {
 		a := attach(t, c, "--nodes=1", "--time=1")
 		r := cat(t, a, a.Nodes()[0].Name, "long")
@@ -137,27 +113,6 @@ func TestWithSlurm(t *testing.T) {
 			ch, err := a.Look(t.Context())
 			return err == nil && ch.Over && ch.Why == "it reached its time limit"
 		})
-	})
-
-	run("slurmctld restarted", func(t *testing.T) {
-		a := attach(t, c, "--nodes=1")
-		r := cat(t, a, a.Nodes()[0].Name, "goes on")
-		time.Sleep(6 * time.Second) // slurmctld saves the state of jobs every five seconds
-		c.KillController(t)
-		if _, err := a.Look(t.Context()); !errors.Is(err, allocation.ErrAway) || !a.Away() {
-			t.Errorf("without slurmctld: %v, away %v", err, a.Away())
-		}
-		echo(t, r)
-		c.StartController(t)
-		slurmtest.Eventually(t, "the allocation is there again", func() bool {
-			ch, err := a.Look(t.Context())
-			return err == nil && !ch.Over && ch.Nodes[0].Up
-		})
-		slurmtest.Eventually(t, "the step is known again", func() bool {
-			steps, err := a.Steps(t.Context())
-			return err == nil && len(steps) == 1 && steps[0].Name == "goes on"
-		})
-		echo(t, r)
 	})
 
 	t.Run("munge", func(t *testing.T) {
