@@ -272,7 +272,8 @@ func (b *builder) namedCatalog(c *catalog, property, name string, values map[str
 			b.textReplicas(c, data)
 		}
 	default:
-		b.obstacle(0, "", "%s: %s = %s: gantry reads catalogs of type YAML, and replica catalogs of type File and Regex",
+		b.obstacle(0, "", "%s: %s = %s: gantry reads catalogs of type YAML, and replica catalogs of type File and "+
+			"Regex",
 			c.source, property, values[property])
 	}
 }

@@ -111,7 +111,8 @@ func suspendingRun(t *testing.T, binary, name, way string, slower int, mark func
 	}
 	writeFlow(t, filepath.Join(r.home, "low.json"), image, nil, long,
 		step{id: last, script: "true" + mark(last), after: []string{"long"}, seconds: 0.1})
-	writeFlow(t, filepath.Join(r.home, "urgent.json"), image, nil, step{id: "urgent", script: "sleep 2" + mark("urgent"), seconds: 2})
+	writeFlow(t, filepath.Join(r.home, "urgent.json"), image, nil, step{id: "urgent",
+		script: "sleep 2" + mark("urgent"), seconds: 2})
 	arrive := 1.5 * float64(slower)
 	write(t, filepath.Join(r.home, "load.yaml"), fmt.Sprintf("workflows:\n  - {trace: low.json, name: low, class: "+
 		"low}\n  - {trace: urgent.json, name: urgent, arrive: %.1fs, class: deadline, deadline: %.1fs}\n", arrive,

@@ -166,9 +166,9 @@ func TestRounds(t *testing.T) {
 		}
 	})
 	t.Logf("%d rounds with %d lives of gantry, %d rounds with two kills or more, in %v: %d lost, %d twice, "+
-		"%d left behind, %d other findings, %d restarts of engines that did not remove a container; the host stood still "+
-		"%d times; %v", sum.Rounds, sum.Lives, sum.Killed, time.Since(began).Round(time.Second), sum.Lost, sum.Twice,
-		sum.Left, sum.Else, sum.Restarts, sum.Stalls, sum.Kinds)
+		"%d left behind, %d other findings, %d restarts of engines that did not remove a container; the host stood "+
+		"still %d times; %v", sum.Rounds, sum.Lives, sum.Killed, time.Since(began).Round(time.Second), sum.Lost,
+		sum.Twice, sum.Left, sum.Else, sum.Restarts, sum.Stalls, sum.Kinds)
 	if seen != nil && seen.missed > 0 {
 		t.Logf("%d times the kernel had more to say of processes than was read", seen.missed)
 	}

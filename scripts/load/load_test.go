@@ -229,7 +229,8 @@ func (l *load) left(pid int, idle map[string]int) (more []string) {
 		more = nil
 		for thing, n := range l.holds(pid) {
 			if n > idle[thing]+slack {
-				more = append(more, fmt.Sprintf("%d %s of a server with nothing to do, %d as it began", n, thing, idle[thing]))
+				more = append(more, fmt.Sprintf("%d %s of a server with nothing to do, %d as it began", n, thing,
+					idle[thing]))
 			}
 		}
 		if len(more) == 0 || time.Now().After(until) {
