@@ -52,39 +52,33 @@ const unpackers = 3
 func (s *Store) Fetch(ctx context.Context, f Fetch, wanted []fetch.Wanted) ([]fetch.Image, error) {
 	f.Options = f.Started(DefaultPatience)
 	x := &fetcher{f, s, make(chan struct{}, unpackers)}
-	end, err := x.begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out, err := x.Bring(ctx, x, wanted)
-	end(err, out...)
-	return out, err
+	return x.alone(ctx, func() ([]fetch.Image, error) { return x.Bring(ctx, x, wanted) })
 }
 
-// begin has others remove nothing until this process has brought images, and then until a use of them is noted. End is
-// told how that went: nothing is left of an image that failed.
-func (x *fetcher) begin(ctx context.Context) (end func(err error, got ...fetch.Image), err error) {
+// alone calls bring. Others remove nothing until it has brought images, and then until a use of them is noted. Nothing
+// is left of images that failed.
+func (x *fetcher) alone(ctx context.Context, bring func() ([]fetch.Image, error)) ([]fetch.Image, error) {
 	if x.Look {
-		return func(error, ...fetch.Image) {}, nil
+		return bring()
 	}
 	free, err := x.lock(ctx, changes, false)
 	if err != nil {
 		return nil, err
 	}
-	return func(err error, got ...fetch.Image) {
-		if err != nil {
-			_, _ = x.scratch() // a mark for the next to tidy, if another holds the lock
-			free()
-			x.tidy()
-			return
-		}
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		x.holds = append(x.holds, free)
-		for _, i := range got {
-			x.fetched = append(x.fetched, i.ID)
-		}
-	}, nil
+	got, err := bring()
+	if err != nil {
+		_, _ = x.scratch() // a mark for the next to tidy, if another holds the lock
+		free()
+		x.tidy()
+		return nil, err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.holds = append(x.holds, free)
+	for _, i := range got {
+		x.fetched = append(x.fetched, i.ID)
+	}
+	return got, nil
 }
 
 // Have implements fetch.Keeper. An image of the Docker Engine, where a new one is built, comes before one that the
@@ -244,21 +238,18 @@ func (s *Store) Load(ctx context.Context, o fetch.Options, ref string, archive *
 		return fetch.NoImage(ref, err.Error(), "write it as NAME:TAG")
 	}
 	x := &fetcher{Fetch{Options: o.Started(DefaultPatience)}, s, make(chan struct{}, unpackers)}
-	end, err := x.begin(ctx)
-	if err != nil {
-		return err
-	}
-	x.Begin(ref, "unpacking")
-	i, err := x.unpackArchive(ctx, ref, archive)
-	if err == nil {
-		err = x.setName(name{reference.TagNameOnly(named).String(), i.ID, ""})
-	}
-	if err != nil {
-		end(err)
-		return x.explain(ref, err, "try again")
-	}
-	end(nil, *i)
-	return nil
+	_, err = x.alone(ctx, func() ([]fetch.Image, error) {
+		x.Begin(ref, "unpacking")
+		i, err := x.unpackArchive(ctx, ref, archive)
+		if err == nil {
+			err = x.setName(name{reference.TagNameOnly(named).String(), i.ID, ""})
+		}
+		if err != nil {
+			return nil, x.explain(ref, err, "try again")
+		}
+		return []fetch.Image{*i}, nil
+	})
+	return err
 }
 
 // Label returns the value of a label of an image; "" if the store does not have the image whole.

@@ -219,16 +219,16 @@ func (m *moving) Read(b []byte) (int, error) {
 // layer is a layer that is being read from a registry. If the connection breaks off it is asked for again, from where
 // that was.
 type layer struct {
-	p        *puller
-	what     v1.Descriptor
-	outer    context.Context
-	ctx      context.Context
-	in       io.ReadCloser
-	at       int64
-	cut      int64 // where the answer before ended too early; -1: it did not
-	left     int   // tries
-	progress func()
-	stop     func()
+	p     *puller
+	what  v1.Descriptor
+	outer context.Context
+	ctx   context.Context
+	stop  func()
+	in    io.Closer
+	moves io.Reader // in
+	at    int64
+	cut   int64 // where the answer before ended too early; -1: it did not
+	left  int   // tries
 }
 
 func (p *puller) open(ctx context.Context, what v1.Descriptor) io.ReadCloser {
@@ -240,19 +240,13 @@ func (l *layer) Read(b []byte) (int, error) {
 		err := l.begin()
 		if err == nil {
 			var n int
-			n, err = l.in.Read(b)
-			if l.at += int64(n); n > 0 {
-				l.progress()
-			}
-			if n > 0 && err != io.EOF { // the next read gives it again
-				return n, nil
-			}
-			if err == io.EOF {
+			n, err = l.moves.Read(b)
+			if l.at += int64(n); err == nil || err == io.EOF {
 				return n, err
 			}
-		}
-		if err == nil {
-			continue
+			if n > 0 { // the next read gives the error again
+				return n, nil
+			}
 		}
 		cut := errors.Is(err, io.ErrUnexpectedEOF)
 		if err = remoteCause(l.ctx, err); cut && l.cut == l.at { // a connection breaks off elsewhere the next time
@@ -273,19 +267,17 @@ func (l *layer) begin() error {
 	if l.in != nil {
 		return nil
 	}
-	l.ctx, l.progress, l.stop = l.p.watched(l.outer)
+	var progress func()
+	l.ctx, progress, l.stop = l.p.watched(l.outer)
 	in, err := l.p.repo.Blobs().Fetch(l.ctx, l.what)
 	if err != nil {
 		return err
 	}
-	l.in = in
-	if l.at == 0 {
-		return nil
-	}
+	l.in, l.moves = in, &moving{in, progress}
 	if s, ok := in.(io.Seeker); ok {
 		_, err = s.Seek(l.at, io.SeekStart)
 	} else {
-		_, err = io.CopyN(io.Discard, &moving{in, l.progress}, l.at)
+		_, err = io.CopyN(io.Discard, l.moves, l.at)
 	}
 	return err
 }

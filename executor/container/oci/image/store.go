@@ -74,8 +74,7 @@ func Open(dir string) (*Store, error) {
 	s := &Store{dir: dir}
 	for _, sub := range []string{"images", "layers", "names", "uses", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
-			return nil, fmt.Errorf("%w: store of images: %w (set %s to another directory)", fetch.ErrUnusable, err,
-				DirEnv)
+			return nil, fmt.Errorf("%w (set %s to another directory)", unusable(err), DirEnv)
 		}
 	}
 	s.shorten()
@@ -84,6 +83,9 @@ func Open(dir string) (*Store, error) {
 	}
 	return s, nil
 }
+
+// unusable marks an error of the files of the store.
+func unusable(err error) error { return fmt.Errorf("%w: store of images: %w", fetch.ErrUnusable, err) }
 
 // shorten gives layers that earlier builds named by the whole digest a short name, too: such a build may be at work.
 func (s *Store) shorten() {
@@ -141,9 +143,13 @@ func (s *Store) lock(ctx context.Context, name string, exclusive bool) (free fun
 func (s *Store) tryLock(name string, exclusive bool) (free func(), err error) {
 	f, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("%w: store of images: %w", fetch.ErrUnusable, err)
+		return nil, unusable(err)
 	}
-	l := lockOf(name, exclusive)
+	sum := sha256.Sum256([]byte(name))
+	l := unix.Flock_t{Type: unix.F_RDLCK, Start: int64(binary.BigEndian.Uint64(sum[:]) >> 2), Len: 1}
+	if exclusive {
+		l.Type = unix.F_WRLCK
+	}
 	if err := unix.FcntlFlock(f.Fd(), setLock, &l); err != nil {
 		f.Close()
 		if errors.Is(err, unix.EACCES) {
@@ -152,15 +158,6 @@ func (s *Store) tryLock(name string, exclusive bool) (free func(), err error) {
 		return nil, err
 	}
 	return func() { f.Close() }, nil
-}
-
-func lockOf(name string, exclusive bool) unix.Flock_t {
-	sum := sha256.Sum256([]byte(name))
-	l := unix.Flock_t{Type: unix.F_RDLCK, Start: int64(binary.BigEndian.Uint64(sum[:]) >> 2), Len: 1}
-	if exclusive {
-		l.Type = unix.F_WRLCK
-	}
-	return l
 }
 
 // changes is the name of the lock of all that is brought and removed.
@@ -182,7 +179,7 @@ func (s *Store) tidy() {
 func (s *Store) scratch() (string, error) {
 	dir, err := os.MkdirTemp(filepath.Join(s.dir, "tmp"), "")
 	if err != nil {
-		err = fmt.Errorf("%w: store of images: %w", fetch.ErrUnusable, err)
+		err = unusable(err)
 	}
 	return dir, err
 }
@@ -230,16 +227,16 @@ func (s *Store) setName(n name) error {
 
 // Image returns an image of the store by its ID. The error wraps ErrNoImage if it is not there as a whole.
 func (s *Store) Image(id string) (*Image, error) {
+	const remedy = "fetch it with gantry run"
 	c, err := s.config(digest.Digest(id))
 	if err != nil {
-		return nil, fetch.NoImage(id, err.Error(), "fetch it with gantry run")
+		return nil, fetch.NoImage(id, err.Error(), remedy)
 	}
 	i := s.image(digest.Digest(id), c)
 	for _, d := range i.layers {
 		bytes, ok := s.layerBytes(d)
 		if !ok {
-			return nil, fetch.NoImage(id, "its layer "+string(d)+" is not in the store",
-				"fetch it with gantry run")
+			return nil, fetch.NoImage(id, "its layer "+string(d)+" is not in the store", remedy)
 		}
 		i.Bytes += bytes
 	}
@@ -301,7 +298,7 @@ func (s *Store) Keep(dir string) error {
 	u.Images = slices.Compact(u.Images)
 	text, _ := json.Marshal(u)
 	if err := s.put(file, text); err != nil {
-		return fmt.Errorf("%w: store of images: %w", fetch.ErrUnusable, err)
+		return unusable(err)
 	}
 	s.release()
 	return nil
@@ -323,7 +320,7 @@ type Entry struct {
 
 // List returns the images of the store, the names first, in alphabetical order.
 func (s *Store) List() ([]Entry, error) {
-	found, err := s.entries("images")
+	ids, err := s.ids()
 	if err != nil {
 		return nil, err
 	}
@@ -335,13 +332,13 @@ func (s *Store) List() ([]Entry, error) {
 		}
 	})
 	var list []Entry
-	for _, file := range found {
-		id := digest.NewDigestFromEncoded(digest.SHA256, strings.TrimSuffix(file, ".json"))
-		e := Entry{ID: string(id), Names: []string{}, Runs: []string{}, Whole: true}
-		e.Names, e.Runs = append(e.Names, names[string(id)]...), append(e.Runs, runs[string(id)]...)
+	for _, id := range ids {
+		c, err := s.config(id)
+		e := Entry{ID: string(id), Names: append([]string{}, names[string(id)]...),
+			Runs: append([]string{}, runs[string(id)]...), Whole: err == nil}
 		slices.Sort(e.Names)
 		slices.Sort(e.Runs)
-		if c, err := s.config(id); err == nil {
+		if err == nil {
 			e.Platform = platform(c.Platform)
 			if c.Created != nil {
 				e.Created = c.Created.UTC().Format(time.RFC3339)
@@ -350,27 +347,29 @@ func (s *Store) List() ([]Entry, error) {
 				bytes, ok := s.layerBytes(d)
 				e.Bytes, e.Whole = e.Bytes+bytes, e.Whole && ok
 			}
-		} else {
-			e.Whole = false
 		}
 		list = append(list, e)
 	}
+	named := func(e Entry) int { return min(1, len(e.Names)) }
 	slices.SortFunc(list, func(a, b Entry) int {
-		first := func(e Entry) string {
-			if len(e.Names) > 0 {
-				return e.Names[0]
-			}
-			return "\xff"
-		}
-		return cmp.Or(strings.Compare(first(a), first(b)), strings.Compare(a.ID, b.ID))
+		return cmp.Or(named(b)-named(a), slices.Compare(a.Names, b.Names), strings.Compare(a.ID, b.ID))
 	})
 	return list, nil
+}
+
+// ids are those of the images in the store, whole or not.
+func (s *Store) ids() (ids []digest.Digest, err error) {
+	files, err := s.entries("images")
+	for _, file := range files {
+		ids = append(ids, digest.NewDigestFromEncoded(digest.SHA256, strings.TrimSuffix(file, ".json")))
+	}
+	return ids, err
 }
 
 func (s *Store) entries(sub string) (names []string, err error) {
 	all, err := os.ReadDir(filepath.Join(s.dir, sub))
 	if err != nil {
-		return nil, fmt.Errorf("%w: store of images: %w", fetch.ErrUnusable, err)
+		return nil, unusable(err)
 	}
 	for _, e := range all {
 		names = append(names, e.Name())
@@ -390,7 +389,7 @@ func each[T any](s *Store, sub string, f func(path string, content T)) error {
 			continue
 		}
 		if e != nil {
-			err = fmt.Errorf("%w: store of images: %w", fetch.ErrUnusable, e)
+			err = unusable(e)
 			continue
 		}
 		if json.Unmarshal(text, &content) != nil {
@@ -408,19 +407,16 @@ func (s *Store) Remove(ctx context.Context, needed func(dir string) bool) (remov
 	defer cancel()
 	free, err := s.lock(ctx, changes, true)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("%w: store of images: another gantry brings images: try again when it has ended",
-			fetch.ErrUnusable)
+		err = unusable(errors.New("another gantry brings images: try again when it has ended"))
 	}
 	if err != nil {
 		return nil, 0, err
 	}
 	defer free()
-	mark, err := s.scratch() // by which another knows if this process is killed on the way
-	if err != nil {
-		return nil, 0, err
-	}
-	defer os.Remove(mark)
 	list, err := s.List()
+	if err == nil {
+		_, err = s.scratch() // by which another knows if this process is killed on the way
+	}
 	if err != nil {
 		return nil, 0, err
 	}
@@ -469,12 +465,11 @@ func (s *Store) sweep() (freed int64, err error) {
 		}
 	}()
 	keep := map[string]bool{}
-	images, err := s.entries("images")
+	ids, err := s.ids()
 	if err != nil {
 		return 0, err
 	}
-	for _, file := range images {
-		id := digest.NewDigestFromEncoded(digest.SHA256, strings.TrimSuffix(file, ".json"))
+	for _, id := range ids {
 		if c, err := s.config(id); err == nil {
 			for _, d := range c.RootFS.DiffIDs {
 				keep[short(d)], keep[d.Encoded()] = true, true
