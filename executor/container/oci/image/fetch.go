@@ -52,12 +52,12 @@ const unpackers = 3
 func (s *Store) Fetch(ctx context.Context, f Fetch, wanted []fetch.Wanted) ([]fetch.Image, error) {
 	f.Options = f.Started(DefaultPatience)
 	x := &fetcher{f, s, make(chan struct{}, unpackers)}
-	return x.alone(ctx, func() ([]fetch.Image, error) { return x.Bring(ctx, x, wanted) })
+	return x.holding(ctx, func() ([]fetch.Image, error) { return x.Bring(ctx, x, wanted) })
 }
 
-// alone calls bring. Others remove nothing until it has brought images, and then until a use of them is noted. Nothing
+// holding calls bring. Others remove nothing until it has brought images, and then until a use of them is noted. Nothing
 // is left of images that failed.
-func (x *fetcher) alone(ctx context.Context, bring func() ([]fetch.Image, error)) ([]fetch.Image, error) {
+func (x *fetcher) holding(ctx context.Context, bring func() ([]fetch.Image, error)) ([]fetch.Image, error) {
 	if x.Look {
 		return bring()
 	}
@@ -108,7 +108,7 @@ func (x *fetcher) Have(ctx context.Context, shown, ref string) (i *fetch.Image, 
 	return i, "neither the Docker Engine nor the store of images has it", nil
 }
 
-// named stores the image of a reference.
+// named stores the image that a reference, or a version of an archive, stands for.
 func (x *fetcher) named(full string, i *fetch.Image) error {
 	if x.Look {
 		return nil
@@ -208,8 +208,8 @@ func (x *fetcher) FromArchive(ctx context.Context, shown, path string) (*fetch.I
 		x.Begin(shown, "unpacking")
 	}
 	i, err := x.unpackArchive(ctx, shown, f)
-	if err == nil && !x.Look {
-		err = x.setName(name{version, i.ID, ""})
+	if err == nil {
+		err = x.named(version, i)
 	}
 	if err != nil {
 		return nil, x.explain(shown, err, remedy)
@@ -238,7 +238,7 @@ func (s *Store) Load(ctx context.Context, o fetch.Options, ref string, archive *
 		return fetch.NoImage(ref, err.Error(), "write it as NAME:TAG")
 	}
 	x := &fetcher{Fetch{Options: o.Started(DefaultPatience)}, s, make(chan struct{}, unpackers)}
-	_, err = x.alone(ctx, func() ([]fetch.Image, error) {
+	_, err = x.holding(ctx, func() ([]fetch.Image, error) {
 		x.Begin(ref, "unpacking")
 		i, err := x.unpackArchive(ctx, ref, archive)
 		if err == nil {
