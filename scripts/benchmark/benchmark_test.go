@@ -2,8 +2,7 @@
 // busy machine is busy for all:
 //
 //	null    gantry's own CPU time per task, with the log on, on the null runtime
-//	docker  trivial containers: gantry, a bare loop over the Engine API with the same options, and "docker run" by
-//	        xargs, all with the same number in flight
+//	docker  trivial containers: gantry, and "docker run" by xargs, with the same number in flight
 //	few     sixty trivial commands on two cores: gantry, snakemake, and "docker run" by xargs
 //	small   a task with 5,000 small inputs, less one without inputs, and cp -r of them, with a warm cache
 //	read    reading DAX and WfFormat of 100,000 tasks, from file to workflow
@@ -11,7 +10,7 @@
 //	        explain and report on a log of 1,000 runs and 10 million attempts, which takes some 10 GB of disk
 //	plan    reading, planning by HEFT and simulating 10,000 and 100,000 tasks
 //	stream  the paper's Workload I by each dynamic policy without a log; the cost of the log in it and in other
-//	        workloads and policies; the cost of a workflow in streams of 1,000 to 100,000 of them
+//	        workloads and policies
 //	before  the same commands by this build and an earlier one in turns: times, memory, logs (-before FILE)
 package benchmark
 
@@ -142,8 +141,8 @@ func (b *bench) null() error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("null runtime, %d tasks in layers, durable log on: %v of CPU, %v wall, %.0f ends a second, %d MB\n", tasks,
-		m.CPU.Round(time.Millisecond), m.Wall.Round(time.Millisecond), tasks/m.Wall.Seconds(), m.Memory/1e6)
+	fmt.Printf("null runtime, %d tasks in layers, durable log on: %v of CPU, %v wall, %.0f ends a second, %d MB\n",
+		tasks, m.CPU.Round(time.Millisecond), m.Wall.Round(time.Millisecond), tasks/m.Wall.Seconds(), m.Memory/1e6)
 	verdict("gantry's own CPU time per task", float64(m.CPU.Microseconds())/tasks, 200, "us")
 	return nil
 }
@@ -201,7 +200,7 @@ func (b *bench) stream() error {
 			return err
 		}
 	}
-	return b.growth()
+	return nil
 }
 
 // logged compares a simulation with its log and without.
@@ -220,31 +219,6 @@ func (b *bench) logged(what, policy string, load []string) error {
 	if what == "cpp" {
 		verdict("size of the log", float64(size)/1e6, 120, "MB")
 		verdict("wall time", m[1].Wall.Seconds(), 4, "s")
-	}
-	return nil
-}
-
-// growth compares the cost of a workflow between short and long streams in steady state.
-func (b *bench) growth() error {
-	for _, p := range []string{"cpp", "fwp"} {
-		var first float64
-		for _, n := range []int{1000, 10_000, 100_000} {
-			load, err := b.streamOf(n)
-			if err != nil {
-				return err
-			}
-			args := quiet("simulate --no-log --policy "+p, "--cluster", homogeneous, load)
-			m, err := b.command(b.gantry, nil, args...)()
-			if err != nil {
-				return err
-			}
-			per := m.CPU.Seconds() * 1e6 / float64(n)
-			if first == 0 {
-				first = per
-			}
-			fmt.Printf("  %s at 90 %%, %6d workflows: %5.0f us of CPU a workflow of 10 tasks (%.2f of that at "+
-				"1,000), %v\n", p, n, per, per/first, m.Wall.Round(time.Millisecond))
-		}
 	}
 	return nil
 }

@@ -9,42 +9,27 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sync/errgroup"
 )
 
 const image = "gantry/busybox:latest"
 
-// way is a way to run trivial containers.
-type way struct {
-	name    string
-	missing string // why it cannot be measured here; "" if it can
-	// run runs n of them, with a number of them at once.
-	run func(n, inFlight int) (Cost, error)
-}
-
-// docker compares gantry with the least that a loop over the Engine API costs, and with docker run.
+// docker compares gantry with docker run, by trivial containers.
 func (b *bench) docker() error {
-	ways := []way{b.bareEngine(), b.own(), b.xargs()}
-	var turns []func() (Cost, error)
-	for _, w := range ways {
-		if w.missing != "" {
-			return fmt.Errorf("%s: %s", w.name, w.missing)
-		}
-		turns = append(turns, func() (Cost, error) { return w.run(b.n, b.inFlight) })
+	trace, err1 := b.trivial(b.n, false)
+	cluster, err2 := b.cluster(1, b.inFlight)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
 	}
-	m, err := InTurns(b.reps, turns...)
+	m, err := InTurns(b.reps, b.command(b.gantry, nil, quiet("run --oversubscribe", "--starts",
+		strconv.Itoa(max(b.inFlight, 2)), "--cluster", cluster, trace)...), xargs(b.n, b.inFlight))
 	if err != nil {
 		return err
 	}
-	bare, own, run := m[0].Wall.Seconds(), m[1].Wall.Seconds(), m[2].Wall.Seconds()
-	fmt.Printf("%d trivial containers, %d in flight: bare Engine API %.2f s, gantry %.2f s, %s %.2f s\n", b.n,
-		b.inFlight, bare, own, ways[2].name, run)
-	verdict("gantry / bare Engine API loop, wall time", own/bare, 1.10, "")
-	verdict("gantry / "+ways[2].name+", wall time", own/run, 0.60, "")
-	perTask := func(c Cost) float64 { return c.CPU.Seconds() * 1000 / float64(b.n) }
-	fmt.Printf("  %-62s %10.4g ms\n", "CPU time per container of the bare loop", perTask(m[0]))
-	verdict("CPU time per container of gantry itself", perTask(m[1]), 4, "ms")
+	own, run := m[0].Wall.Seconds(), m[1].Wall.Seconds()
+	fmt.Printf("%d trivial containers, %d in flight: gantry %.2f s, docker run by xargs %.2f s\n", b.n, b.inFlight,
+		own, run)
+	verdict("gantry / docker run by xargs, wall time", own/run, 0.60, "")
+	verdict("CPU time per container of gantry itself", m[0].CPU.Seconds()*1000/float64(b.n), 4, "ms")
 	return nil
 }
 
@@ -74,9 +59,7 @@ func (b *bench) few() error {
 	if err != nil {
 		return err
 	}
-	xargs := b.xargs()
-	turns := []func() (Cost, error){in(gantry, "run", "--quiet", "--image", image, "Makeflow"),
-		func() (Cost, error) { return xargs.run(n, 2) }}
+	turns := []func() (Cost, error){in(gantry, "run", "--quiet", "--image", image, "Makeflow"), xargs(n, 2)}
 	if _, err := exec.LookPath("snakemake"); err == nil {
 		turns = append(turns, in("snakemake", "-j2"))
 	}
@@ -85,8 +68,8 @@ func (b *bench) few() error {
 		return err
 	}
 	own := m[0].Wall.Seconds()
-	fmt.Printf("%d trivial commands: gantry run %.2f s, %s %.2f s\n", n, own, xargs.name, m[1].Wall.Seconds())
-	verdict("gantry / "+xargs.name+", wall time", own/m[1].Wall.Seconds(), 1./6, "")
+	fmt.Printf("%d trivial commands: gantry run %.2f s, docker run by xargs %.2f s\n", n, own, m[1].Wall.Seconds())
+	verdict("gantry / docker run by xargs, wall time", own/m[1].Wall.Seconds(), 1./6, "")
 	if len(m) == 2 {
 		fmt.Println("  without snakemake: not installed (apt-get install snakemake)")
 		return nil
@@ -160,51 +143,16 @@ func smallInputs(top string, n int) (dir string, err error) {
 	return dir, err
 }
 
-func (b *bench) own() way {
-	w := way{name: "gantry"}
-	if out, err := exec.Command(b.gantry, "doctor", "--runtime", "docker").CombinedOutput(); err != nil {
-		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-		w.missing = "not usable here: " + lines[len(lines)-1]
-	}
-	w.run = func(n, inFlight int) (Cost, error) {
-		trace, err1 := b.trivial(n, false)
-		cluster, err2 := b.cluster(1, inFlight)
-		if err := errors.Join(err1, err2); err != nil {
-			return Cost{}, err
-		}
-		return b.command(b.gantry, nil, quiet("run --oversubscribe", "--starts",
-			strconv.Itoa(max(inFlight, 2)), "--cluster", cluster, trace)...)()
-	}
-	return w
-}
-
-// loop runs one for 0 to n-1, a number at once, and measures this process.
-func loop(n, inFlight int, one func(i int) error) (Cost, error) {
-	return OwnCost(func() error {
-		var g errgroup.Group
-		g.SetLimit(inFlight)
-		for i := range n {
-			g.Go(func() error { return one(i) })
-		}
-		return g.Wait()
-	})
-}
-
 // dockerRun is the docker command of a trivial task, with the limits that gantry sets.
 const dockerRun = "docker run --rm --network none --read-only --cap-drop ALL --security-opt no-new-privileges " +
 	"--pids-limit 512 --memory 16m --memory-swap 16m --cpu-period 20000 --cpu-quota 20000 --log-driver none " +
 	"--tmpfs /tmp " + image + " true"
 
-// xargs runs the same tasks by the docker command.
-func (b *bench) xargs() way {
-	w := way{name: "docker run by xargs"}
-	if _, err := exec.LookPath("xargs"); err != nil {
-		w.missing = "not installed"
-	}
-	w.run = func(n, inFlight int) (Cost, error) {
+// xargs runs n trivial tasks by the docker command, with a number of them at once.
+func xargs(n, inFlight int) func() (Cost, error) {
+	return func() (Cost, error) {
 		cmd := exec.Command("xargs", "-P", strconv.Itoa(inFlight), "-I{}", "sh", "-c", dockerRun)
 		cmd.Stdin = strings.NewReader(strings.Repeat("task\n", n))
 		return CostOf(cmd)
 	}
-	return w
 }
