@@ -124,7 +124,7 @@ func TestOtherLogsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct{ made, want string }{
 		"a gantry of before 0.1.0": {"CREATE TABLE runs(id); PRAGMA user_version = 12", "before release 0.1.0"},
 		"a newer gantry": {"CREATE TABLE runs(id); PRAGMA application_id = 0x67616e74; PRAGMA user_version = 2",
-			"has format 2"},
+			"has format 2: use the gantry that wrote it"},
 		"another program": {"CREATE TABLE t(x)", "not a log of gantry's"},
 	} {
 		path := filepath.Join(t.TempDir(), sqlite.FileName)
@@ -170,19 +170,6 @@ func TestViewsFindTheRowsOfOneRun(t *testing.T) {
 		if all := scanned(t, raw, query, run); len(all) > 0 {
 			t.Errorf("%s goes through all runs in %v", query, all)
 		}
-		rows, err := raw.Query("EXPLAIN QUERY PLAN "+query, run)
-		must(t, err)
-		for rows.Next() {
-			var id, parent, unused int
-			var detail string
-			must(t, rows.Scan(&id, &parent, &unused, &detail))
-			for _, table := range []string{"tasks", "attempts", "waits"} {
-				if strings.HasPrefix(detail, "SCAN "+table) {
-					t.Errorf("%s: %s", query, detail)
-				}
-			}
-		}
-		rows.Close()
 	}
 }
 

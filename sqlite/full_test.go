@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"context"
-	"database/sql"
 	"os"
 	"path/filepath"
 	"strings"
@@ -124,20 +123,23 @@ func TestNothingIsWrittenAfterAFailedWrite(t *testing.T) {
 	}
 }
 
+// changer changes a log behind gantry's back.
+func changer(t *testing.T, path string) func(text string) {
+	raw := rawDB(t, path)
+	return func(text string) {
+		t.Helper()
+		if _, err := raw.Exec(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A statement that fails may undo the whole transaction: a later one would be written by itself.
 func TestNoStatementFollowsOneThatFailed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), sqlite.FileName)
 	l := logtest.New(t, open(t, path, sqlite.Durable), logtest.Info("calm"))
 	first := l.Arrive(0, "w", []string{"a"}, [][]int32{nil})
-	other, err := sql.Open("sqlite3", "file:"+path)
-	must(t, err)
-	defer other.Close()
-	change := func(text string) {
-		t.Helper()
-		if _, err := other.Exec(text); err != nil {
-			t.Fatal(err)
-		}
-	}
+	change := changer(t, path)
 	change("CREATE TRIGGER broken BEFORE INSERT ON contents BEGIN SELECT RAISE(ROLLBACK, 'broken'); END")
 	l.Contents(reuse.Content{File: 3})
 	l.Sample(sqlite.Sample{At: 1})
@@ -166,13 +168,7 @@ func TestDroppedReadingsAreCounted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), sqlite.FileName)
 	db := open(t, path, sqlite.Durable)
 	l := logtest.New(t, db, logtest.Info("calm"))
-	raw := rawDB(t, path)
-	change := func(text string) {
-		t.Helper()
-		if _, err := raw.Exec(text); err != nil {
-			t.Fatal(err)
-		}
-	}
+	change := changer(t, path)
 	change("CREATE TRIGGER broken BEFORE INSERT ON samples BEGIN SELECT RAISE(ROLLBACK, 'broken'); END")
 	const n = 150_000
 	for i := range n {
