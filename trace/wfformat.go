@@ -356,8 +356,10 @@ func (d *wfDocument) estimates() error {
 	e, estimator, start := &Estimates{}, "", ""
 	err := d.fields(wfTable{"estimator": d.to(&estimator), "startInSeconds": d.to(&start),
 		"from": func() error { return d.list(func() error { return d.measurement(e) }) }})
-	e.Learn, e.Start = estimator == "learned", d.nanoseconds("startInSeconds", start)
-	d.b.wf.Estimates = e
+	e.Start = d.nanoseconds("startInSeconds", start)
+	if e.Learn = estimator == "learned"; e.Learn || estimator == "declared" {
+		d.b.wf.Estimates = e
+	}
 	return err
 }
 
