@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -425,7 +426,7 @@ func askForLog(c *cli.Context, names []string) (*sqlite.DB, error) {
 	return db, nil
 }
 
-// manyTasks is the size from which the summary of a simulation leaves out tables that take long to compute.
+// manyTasks is the size from which a simulation is not summed up when it ends: that took more than a tenth of its time.
 const manyTasks = 20_000
 
 // printOutcome prints the summary of a run that has ended.
@@ -439,44 +440,34 @@ func printOutcome(c *cli.Context) func(context.Context, session.Outcome) error {
 }
 
 func summarise(ctx context.Context, w io.Writer, o session.Outcome, asJSON bool) error {
-	v, span := o.Engine.Planner.View(), time.Duration(o.Result.Ended)
-	if v.Workflows() > 0 { // as the log counts
-		span = o.Result.Ended.Sub(v.Workflow(0).Arrived)
-	}
-	span = span.Round(time.Millisecond)
+	v := o.Engine.Planner.View()
 	tasks, flows := term.Plural(v.Tasks(), "task"), term.Plural(v.Workflows(), "workflow")
-	switch {
-	case o.Server:
+	if o.Server {
 		o.View.Note("%s: %s, %s, %d failed or skipped", o.Name, flows, tasks, o.Failed)
 		return nil
-	case o.DB == nil:
-		fmt.Fprintf(w, "makespan %s, %s of %s, %d failed or skipped (no log)\n", span, tasks, flows, o.Failed)
-		return nil
-	case !o.Measured || v.Tasks() <= manyTasks || asJSON:
-		summary, err := summary.Of(ctx, o.DB, o.Name)
-		if err != nil {
-			return err
-		}
-		if asJSON {
-			term.PrintJSON(w, summary)
-			return nil
-		}
-		// People who run programs look at files and failures first.
-		tables := !session.Capabilities(summary.Runtime).Programs
-		printSummary(w, summary, "", o.View.Told(), tables, false)
-		return nil
-	case o.Result.Interrupted: // its metrics were not taken
-		fmt.Fprintf(w, "Run %s: interrupted, %s of %d done\n  policy %s on sim, %s so far\n\n", o.Name,
-			term.Plural(o.View.Done(), "task"), v.Tasks(), o.Set.Policy, span)
-	default:
-		values, err := o.DB.Metrics(ctx, o.Name)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(w, "Run %s: %s of %s, %d failed or skipped\n  policy %s on sim, makespan %s. Times in seconds:\n\n",
-			o.Name, tasks, flows, o.Failed, o.Set.Policy, span)
-		printMetrics(w, values)
 	}
-	fmt.Fprintf(w, "types of task, nodes, estimates: gantry show %s\nlog: %s\n", o.Name, term.ShortPath(o.DB.Path()))
+	if o.DB == nil {
+		span := time.Duration(o.Result.Ended)
+		if v.Workflows() > 0 { // as the log counts
+			span = o.Result.Ended.Sub(v.Workflow(0).Arrived)
+		}
+		fmt.Fprintf(w, "makespan %s, %s of %s, %d failed or skipped (no log)\n", span.Round(time.Millisecond), tasks,
+			flows, o.Failed)
+		return nil
+	}
+	on, most := session.Capabilities(o.Set.Runtime), math.MaxInt
+	if on.Virtual && !asJSON {
+		most = manyTasks
+	}
+	s, err := summary.Within(ctx, o.DB, o.Name, most)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		term.PrintJSON(w, s)
+		return nil
+	}
+	// People who run programs look at files and failures first.
+	printSummary(w, s, "", o.View.Told(), !on.Programs, false)
 	return nil
 }

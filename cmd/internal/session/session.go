@@ -347,7 +347,7 @@ func (s *Session) verdict(ctx context.Context, res executor.Result) error {
 	if placing != nil && code == exit.OK {
 		code = exit.Host
 	}
-	o := Outcome{Session: s, Result: res, Failed: failed, Server: serves, Measured: s.collector != nil}
+	o := Outcome{Session: s, Result: res, Failed: failed, Server: serves}
 	var err error
 	if s.opts.Ended != nil {
 		err = s.opts.Ended(ctx, o)
@@ -403,10 +403,9 @@ func (s *Session) finish(ctx context.Context, state sqlite.State, code int) erro
 // Outcome is how a run ended.
 type Outcome struct {
 	*Session
-	Result   executor.Result
-	Failed   int  // tasks that failed or were skipped
-	Server   bool // it took work while it was under way
-	Measured bool // its metrics were taken as it went
+	Result executor.Result
+	Failed int  // tasks that failed or were skipped
+	Server bool // it took work while it was under way
 }
 
 // epilogue is the last line of a run that did not succeed; nil if the summary suffices.
