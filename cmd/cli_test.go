@@ -163,6 +163,8 @@ func simulated(t *testing.T) (home string) {
 func TestLsNamesWorkflowsAndFitsTheTerminal(t *testing.T) {
 	home := simulated(t)
 	expect(t, exitOK, []string{"a, b, c and 1 more", "one\n", "1/1", "4/4"}, "ls", "--dir", home)
+	expect(t, exitOK, []string{"tasks: gantry show --tasks second"}, "show", "--dir", home, "second")
+	expect(t, exitOK, []string{"a/a", "d/a"}, "show", "--tasks", "--dir", home, "second")
 	t.Setenv("COLUMNS", "60")
 	for _, args := range [][]string{{"ls"}, {"show"}, {"show", "--tasks"}, {"explain", "first", "a"}} {
 		out := expect(t, exitOK, nil, append(args, "--dir", home)...)
@@ -174,15 +176,12 @@ func TestLsNamesWorkflowsAndFitsTheTerminal(t *testing.T) {
 	}
 }
 
-func TestShowListsTasksAsExplainTakesThem(t *testing.T) {
-	home := simulated(t)
-	expect(t, exitOK, []string{"tasks: gantry show --tasks second"}, "show", "--dir", home, "second")
-	expect(t, exitOK, []string{"a/a", "d/a"}, "show", "--tasks", "--dir", home, "second")
-}
-
 func TestRmRemovesRunsWithTheirFiles(t *testing.T) {
 	home := simulated(t)
 	must(t, os.MkdirAll(filepath.Join(home, "first", "results"), 0o755))
+	held := locked(t, filepath.Join(home, "first", "lock"))
+	expect(t, exitHeld, []string{"another gantry works on run first"}, "rm", "--dir", home, "first")
+	held.Close()
 	expect(t, exitInput, []string{`no run "fir"`}, "rm", "--dir", home, "fir") // never by the beginning of a name
 	expect(t, exitInput, []string{"no run"}, "rm", "--dir", home, "../runs")
 	expect(t, exitUsage, []string{"name the runs"}, "rm", "--dir", home)
@@ -204,12 +203,6 @@ func TestRmRemovesRunsWithTheirFiles(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(home, "first")); !os.IsNotExist(err) {
 		t.Errorf("files are left: %v", err)
 	}
-}
-
-func TestRmRefusesARunUnderWay(t *testing.T) {
-	home := simulated(t)
-	locked(t, filepath.Join(home, "first", "lock"))
-	expect(t, exitHeld, []string{"another gantry works on run first"}, "rm", "--dir", home, "first")
 }
 
 func TestCompletionOffersWhatMayComeNext(t *testing.T) {

@@ -61,25 +61,22 @@ func TestInputFilesLieWhereTheWorkloadPutsThem(t *testing.T) {
 	}
 	for _, run := range runs {
 		// Four files of 2 MB in two blocks each and one in a block, on two nodes each.
-		if n := one[int](t, home, "SELECT count(*) FROM v_replicas WHERE run = ? AND workflow = 'placed'",
-			run); n != 18 {
-			t.Errorf("%s: %d replicas, want 18", run, n)
-		}
-		if n := one[int](t, home, "SELECT count(*) FROM v_replicas WHERE run = ? AND workflow <> 'placed'",
-			run); n != 0 {
-			t.Errorf("%s: %d replicas of files that are everywhere", run, n)
-		}
-		if n := one[int](t, home,
-			`SELECT count(*) FROM (SELECT count(DISTINCT node_group) AS g FROM v_replicas WHERE run = ? GROUP BY file) WHERE g <> 2`, run); n != 0 {
-			t.Errorf("%s: %d files have both replicas in one rack", run, n)
-		}
-		if mb := one[float64](t, home, "SELECT sum(input_mb) FROM v_locality WHERE run = ?",
-			run); math.Abs(mb-24) > 1e-9 {
-			t.Errorf("%s: %v MB read, want 24", run, mb)
-		}
-		if pct := one[float64](t, home, "SELECT local_pct FROM v_locality WHERE run = ? AND workflow = 'anywhere'",
-			run); pct != 100 {
-			t.Errorf("%s: %v %% local of what is everywhere", run, pct)
+		for _, q := range []struct {
+			of, query string
+			want      float64
+		}{
+			{"replicas", "SELECT count(*) FROM v_replicas WHERE run = ? AND workflow = 'placed'", 18},
+			{"replicas of files that are everywhere",
+				"SELECT count(*) FROM v_replicas WHERE run = ? AND workflow <> 'placed'", 0},
+			{"files with both replicas in one rack", `SELECT count(*) FROM (SELECT count(DISTINCT node_group) AS g
+				FROM v_replicas WHERE run = ? GROUP BY file) WHERE g <> 2`, 0},
+			{"MB read", "SELECT sum(input_mb) FROM v_locality WHERE run = ?", 24},
+			{"% local of files that are everywhere",
+				"SELECT local_pct FROM v_locality WHERE run = ? AND workflow = 'anywhere'", 100},
+		} {
+			if got := one[float64](t, home, q.query, run); math.Abs(got-q.want) > 1e-9 {
+				t.Errorf("%s: %v %s, want %v", run, got, q.of, q.want)
+			}
 		}
 		// What was copied is what had no replica on the node of its task (nor was copied there before).
 		copied := one[float64](t, home, "SELECT copied_mb FROM v_locality WHERE run = ? AND workflow = 'placed'", run)

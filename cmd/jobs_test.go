@@ -26,28 +26,6 @@ func absolute(t *testing.T, path string) string {
 	return path
 }
 
-func TestJobsComeAfterOthers(t *testing.T) {
-	flow := absolute(t, montage)
-	_, s := slurmServer(t, "--runtime", "null", "--name", "lab")
-	first := sbatched(t, "-J", "a", "--wrap", "true")
-	second := sbatched(t, "-J", "b", "-d", "afterok:"+first, "-c", "2", "--mem", "64M", "--wrap", "true")
-	whole := s.submit("--name", "whole", flow)
-	third := sbatched(t, "-J", "c", "-d", "afterok:"+second+":"+whole, "--workflow", "other", "--wrap", "true")
-	fourth := sbatched(t, "-J", "b", "-d", "afterany:"+third, "--wrap", "true")
-	for _, id := range []string{first, second, third, fourth} {
-		if st := s.status(id); st.State != "done" || st.Kind != "task" || st.Exit != nil && *st.Exit != 0 {
-			t.Errorf("submission %s: %+v", id, st)
-		}
-	}
-	s.drain()
-	db := logIn(t, s.dir)
-	for bytes, want := range map[int]int{20 << 10: 4, 10: 0} { // those with long options take long to read
-		if all, err := server.EarlierTasks(t.Context(), db, os.Getuid(), 100, bytes); err != nil || len(all) != want {
-			t.Errorf("%d tasks with options of %d bytes are read, want %d (%v)", len(all), bytes, want, err)
-		}
-	}
-}
-
 // Jobs acknowledged before a kill run once after it, in the order of the dependencies, on files of earlier jobs; jobs
 // that come after one that fails never start.
 func TestJobsOutliveTheirServer(t *testing.T) {
@@ -113,23 +91,38 @@ func TestJobsOutliveTheirServer(t *testing.T) {
 	}
 }
 
-// A job is read by its number, also one that never arrived.
+// Jobs come after others. Each is read by its number, also one that never arrived.
 func TestJobsAreReadByTheirNumbers(t *testing.T) {
 	flow := absolute(t, montage)
 	_, s := slurmServer(t, "--runtime", "null", "--name", "lab")
 	dir := s.dir
-	s.status(sbatched(t, "-J", "t", "-A", "lab", "--wrap", "true"))
-	expect(t, exitOK, []string{"sbatch.1/t"}, "explain", "--dir", dir, "1") // the only task of that number
+	first := sbatched(t, "-J", "a", "-A", "lab", "--wrap", "true")
+	second := sbatched(t, "-J", "b", "-d", "afterok:"+first, "-c", "2", "--mem", "64M", "--wrap", "true")
+	whole := s.submit("--name", "whole", flow)
+	third := sbatched(t, "-J", "c", "-d", "afterok:"+second+":"+whole, "--workflow", "other", "--wrap", "true")
+	fourth := sbatched(t, "-J", "b", "-d", "afterany:"+third, "--wrap", "true")
+	for _, id := range []string{first, second, third, fourth} {
+		if st := s.status(id); st.State != "done" || st.Kind != "task" || st.Exit != nil && *st.Exit != 0 {
+			t.Errorf("submission %s: %+v", id, st)
+		}
+	}
+	db := logIn(t, dir)
+	for bytes, want := range map[int]int{20 << 10: 4, 10: 0} { // those with long options take long to read
+		if all, err := server.EarlierTasks(t.Context(), db, os.Getuid(), 100, bytes); err != nil || len(all) != want {
+			t.Errorf("%d tasks with options of %d bytes are read, want %d (%v)", len(all), bytes, want, err)
+		}
+	}
+	expect(t, exitOK, []string{"sbatch.1/a"}, "explain", "--dir", dir, first) // the only task of that number
 	released := s.submit("--release", "1h", flow)
 	held := sbatched(t, "-J", "t", "-d", "afterok:"+released, "--wrap", "true")
-	expect(t, exitOK, []string{"it is released at", "it comes after 2", " 26 waiting"}, "queue", "--dir", dir)
-	expect(t, exitInput, []string{"submission 3 has not arrived"}, "show", "--dir", dir, held)
+	expect(t, exitOK, []string{"it is released at", "it comes after " + released, " 26 waiting"}, "queue", "--dir", dir)
+	expect(t, exitInput, []string{"submission " + held + " has not arrived"}, "show", "--dir", dir, held)
 	expect(t, exitOK, []string{"cancelled"}, "cancel", "--dir", dir, held)
 	for _, command := range []string{"show", "explain", "logs", "export", "report"} {
 		args := []string{command, "--dir", dir, held}
 		if command == "report" {
 			args = append(args, "--html", "-")
 		}
-		expect(t, exitInput, []string{"submission 3 was cancelled before it arrived"}, args...)
+		expect(t, exitInput, []string{"submission " + held + " was cancelled before it arrived"}, args...)
 	}
 }

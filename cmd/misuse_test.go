@@ -11,7 +11,15 @@ import (
 func TestMisuseIsRefusedWithWhatToDo(t *testing.T) {
 	home := "--dir=" + t.TempDir()
 	expect(t, exitOK, nil, "run", "-q", home, "--runtime=null", "--name=n", montage)
+	fetch := written(t, "n.makeflow", "CATEGORY=fetch\na:\n\ttrue >a\n")
 	for _, c := range []saying{
+		{exitUsage, `--network "out" is outbound, asked or none`, []string{"run", home, "--network=out", fetch}},
+		{exitUsage, `--network "[=outbound": syntax error in pattern of names`,
+			[]string{"run", home, "--network=[=outbound", fetch}},
+		{exitInput, "--network has no effect here: it gives no command a network",
+			[]string{"run", home, "--network=b*=outbound", "--image=x", fetch}},
+		{exitInput, "--network has no effect here: no task runs a program",
+			[]string{"run", home, "--network=outbound", "--emulate", fetch}},
 		{exitInput, "the null runtime, which has no files", []string{"resume", home, "n", "--with", montage}},
 		{exitUsage, "cannot go with --no-log", []string{"simulate", "--no-log", "--json", montage}},
 		{exitUsage, "--time-scale -1: give a number from 0", []string{"simulate", home, "--time-scale=-1", montage}},

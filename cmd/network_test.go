@@ -332,21 +332,6 @@ func converted(t *testing.T, file string) string {
 	return file + ".json"
 }
 
-func TestNetworksThatCannotBe(t *testing.T) {
-	dir := writeFiles(t, map[string]string{"n.makeflow": "CATEGORY=fetch\na:\n\ttrue >a\n"})
-	file, runs := filepath.Join(dir, "n.makeflow"), "--dir="+filepath.Join(dir, "runs")
-	for _, c := range []saying{
-		{exitUsage, `--network "out" is outbound, asked or none`, []string{"--network=out"}},
-		{exitUsage, `--network "[=outbound": syntax error in pattern of names`, []string{"--network=[=outbound"}},
-		{exitInput, "--network has no effect here: it gives no command a network", []string{"--network=b*=outbound",
-			"--image=x"}},
-		{exitInput, "--network has no effect here: no task runs a program", []string{"--network=outbound",
-			"--emulate"}},
-	} {
-		expect(t, c.code, []string{c.says}, append(append([]string{"run", runs}, c.args...), file)...)
-	}
-}
-
 // Without slirp4netns a run with a network ends before anything starts, or takes Docker.
 func TestANetworkWithoutTheProgramForIt(t *testing.T) {
 	needsBusybox(t)

@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,37 +58,25 @@ func between(
 	defer at.Close()
 	l, err := net.Listen("unix", api.AddressIn(at))
 	must(t, err)
-	behind := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dialIn(ctx, to) }}}
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "gantry"}) },
+		Transport: &http.Transport{DisableKeepAlives: true,
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dialIn(ctx, to) }}}
 	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			proxy.ServeHTTP(w, r)
+			return
+		}
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Error(err)
 		}
-		pass := func() []byte {
-			req, err := http.NewRequestWithContext(context.WithoutCancel(r.Context()), r.Method,
-				"http://gantry"+r.URL.RequestURI(), bytes.NewReader(body))
-			if err != nil {
-				t.Error(err)
-				return nil
-			}
-			resp, err := behind.Do(req)
-			if err != nil {
-				t.Error(err)
-				return nil
-			}
-			defer resp.Body.Close()
-			text, err := io.ReadAll(resp.Body)
-			if err != nil {
-				t.Error(err)
-			}
-			return text
-		}
-		if r.Method == http.MethodPost {
-			handIn(w, body, pass)
-			return
-		}
-		_, _ = w.Write(pass())
+		handIn(w, body, func() []byte {
+			r, answer := r.WithContext(context.WithoutCancel(r.Context())), httptest.NewRecorder()
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			proxy.ServeHTTP(answer, r)
+			return answer.Body.Bytes()
+		})
 	})}
 	go srv.Serve(l) //nolint:errcheck // it ends with Close
 	t.Cleanup(func() { srv.Close() })

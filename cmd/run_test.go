@@ -45,14 +45,6 @@ func needsTask(t *testing.T) {
 	}
 }
 
-// The load is what is wrong, not gantry.
-func TestAModelBeyondItsBoundIsUnsupportedInput(t *testing.T) {
-	dir := writeFiles(t,
-		map[string]string{"two.dax": `<adag version="2.1" name="w"><job id="a" name="x" runtime="1"/><job id="b" name="x" runtime="1"/></adag>`})
-	expect(t, exitInput, []string{"2 tasks (workflows: 1), more than its bound of 1", "choose rm-dcwf"}, "simulate",
-		"--dir="+filepath.Join(dir, "runs"), "--policy", "mrcp-rm:tasks=1", filepath.Join(dir, "two.dax"))
-}
-
 func TestEveryRefusalHasItsExitCode(t *testing.T) {
 	dir := writeFiles(t, map[string]string{
 		"good.dax":   oneTask,
@@ -63,6 +55,8 @@ func TestEveryRefusalHasItsExitCode(t *testing.T) {
 		"huge.yaml":  "name: huge\nnodes:\n  - {name: n, cores: 4000, memory: 1GB}\n",
 		"typo.yaml":  "name: typo\nnodes:\n  - {name: n, coers: 1}\n",
 		"nothing.md": "# no workflow\n",
+		"two.dax": `<adag version="2.1" name="t"><job id="a" name="x" runtime="1"/><job id="b" name="x" runtime="1"/>
+			</adag>`,
 	})
 	at := func(name string) string { return filepath.Join(dir, name) }
 	home := "--dir=" + filepath.Join(dir, "runs")
@@ -90,6 +84,8 @@ func TestEveryRefusalHasItsExitCode(t *testing.T) {
 			at("good.dax")}},
 		{exitInput, []string{"coers", "cores", "line 3"}, []string{"simulate", home, "--cluster", at("typo.yaml"),
 			at("good.dax")}},
+		{exitInput, []string{"2 tasks (workflows: 1), more than its bound of 1", "choose rm-dcwf"}, []string{"simulate",
+			home, "--no-log", "--policy", "mrcp-rm:tasks=1", at("two.dax")}},
 		{exitInput, []string{"there is no log"}, []string{"resume", home}},
 	} {
 		expect(t, c.want, c.words, c.args...)

@@ -392,49 +392,38 @@ func eachRuntime(t *testing.T, test func(t *testing.T, work string, s *served)) 
 	}
 }
 
-// A job changes files of its user: however it ends once it began, it is not tried again, and it never gets more than
-// was asked for. A signal that ended the script is another end than one that ended a program in it.
-func TestAJobRunsOnce(t *testing.T) {
+// A job changes files of its user: however it ends once it began, it is not tried again unless it may be, where its
+// program fails or its container is lost, and it never gets more memory than was asked for. A signal that ended the
+// script is another end than one that ended a program in it.
+func TestAJobRunsAgainIfItMay(t *testing.T) {
+	const hungry = "x=$(dd if=/dev/zero bs=1M count=90 2>/dev/null | tr '\\0' a); echo ${#x}"
 	eachRuntime(t, func(t *testing.T, work string, _ *served) {
-		jobs := []struct{ name, does, account string }{
-			{"memory", "x=$(dd if=/dev/zero bs=1M count=90 2>/dev/null | tr '\\0' a); echo ${#x}",
-				"OUT_OF_MEMORY|0:125|OutOfMemory"},
+		jobs := []struct {
+			name, option, does string
+			tries              int
+			account            string
+		}{
+			{"memory", "--no-requeue", hungry, 1, "OUT_OF_MEMORY|0:125|OutOfMemory"},
 			// As if from outside: such ends used to be tried again.
-			{"killed", "kill -9 $$", "FAILED|0:9|RaisedSignal:9(Killed)"},
-			{"faulty", "kill -SEGV $$", "FAILED|0:11|RaisedSignal:11(Segmentation fault)"},
-			{"child", "sh -c 'kill -9 $$'; exit $?", "FAILED|9:0|NonZeroExitCode"},
-			{"returns", "exit 254", "FAILED|126:0|NonZeroExitCode"},
+			{"killed", "--no-requeue", "kill -9 $$", 1, "FAILED|0:9|RaisedSignal:9(Killed)"},
+			{"faulty", "--no-requeue", "kill -SEGV $$", 1, "FAILED|0:11|RaisedSignal:11(Segmentation fault)"},
+			{"child", "--no-requeue", "sh -c 'kill -9 $$'; exit $?", 1, "FAILED|9:0|NonZeroExitCode"},
+			{"returns", "--no-requeue", "exit 254", 1, "FAILED|126:0|NonZeroExitCode"},
+			{"third", "--retries=2", "[ $(wc -l <third) = 3 ] || exit 3", 3, "COMPLETED|0:0"},
+			{"never", "--retries=2", "exit 4", 3, "FAILED|4:0"},
+			{"hungry", "--retries=2", hungry, 1, "OUT_OF_MEMORY|0:125"},
 		}
 		var ids []string
 		for _, j := range jobs {
-			ids = append(ids, sbatched(t, "--no-requeue", "--mem=20M", "--wrap", "echo try >>"+j.name+"; "+j.does))
+			ids = append(ids, sbatched(t, j.option, "--mem=20M", "--wrap", "echo try >>"+j.name+"; "+j.does))
 		}
 		for i, j := range jobs {
-			expectBoth(t, exitTasksFailed, "wait", ids[i])
-			if got := readAll(t, filepath.Join(work, j.name)); got != "try\n" {
+			_, _, _ = invoke(t, "wait", ids[i])
+			if got := readAll(t, filepath.Join(work, j.name)); got != strings.Repeat("try\n", j.tries) {
 				t.Errorf("%s: the job wrote %q", j.name, got)
 			}
 			expect(t, exitOK, []string{j.account}, "sacct", "-n", "-X", "-P", "-j", ids[i], "-o",
 				"state,exitcode,reason")
-		}
-	})
-}
-
-// A job that may run again does so where its program fails or its container is lost, and gets no more memory.
-func TestAJobRunsAgainIfItMay(t *testing.T) {
-	eachRuntime(t, func(t *testing.T, work string, _ *served) {
-		for _, j := range []struct{ name, does, wrote, account string }{
-			{"third", "[ $(wc -l <third) = 3 ] || exit 3", "try\ntry\ntry\n", "COMPLETED|0:0"},
-			{"never", "exit 4", "try\ntry\ntry\n", "FAILED|4:0"},
-			{"memory", "x=$(dd if=/dev/zero bs=1M count=90 2>/dev/null | tr '\\0' a); echo ${#x}", "try\n",
-				"OUT_OF_MEMORY|0:125"},
-		} {
-			id := sbatched(t, "--mem=20M", "--retries=2", "--wrap", "echo try >>"+j.name+"; "+j.does)
-			_, _, _ = invoke(t, "wait", id)
-			if got := readAll(t, filepath.Join(work, j.name)); got != j.wrote {
-				t.Errorf("%s: the job wrote %q, want %q", j.name, got, j.wrote)
-			}
-			expect(t, exitOK, []string{j.account}, "sacct", "-nXPj", id, "-o", "state,exitcode")
 		}
 	})
 }
