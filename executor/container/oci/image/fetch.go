@@ -55,8 +55,8 @@ func (s *Store) Fetch(ctx context.Context, f Fetch, wanted []fetch.Wanted) ([]fe
 	return x.holding(ctx, func() ([]fetch.Image, error) { return x.Bring(ctx, x, wanted) })
 }
 
-// holding calls bring. Others remove nothing until it has brought images, and then until a use of them is noted. Nothing
-// is left of images that failed.
+// holding calls bring. Others remove nothing until it has brought images, and then until a use of them is noted.
+// Nothing is left of images that failed.
 func (x *fetcher) holding(ctx context.Context, bring func() ([]fetch.Image, error)) ([]fetch.Image, error) {
 	if x.Look {
 		return bring()
