@@ -66,6 +66,20 @@ func (b *both) flush(ctx context.Context) error {
 	return nil
 }
 
+// simulated is an engine that simulates the platform of the log calm.
+func simulated(t *testing.T, name string, store executor.Store,
+	fault func(*executor.Launch) (planner.Outcome, float64)) *executor.Engine {
+	t.Helper()
+	info := logtest.Info("calm")
+	platform := &info.Platform
+	pol, err := policy.Parse(name)
+	must(t, err)
+	est := &predict.Declared{}
+	return &executor.Engine{Planner: planner.New(platform, planner.DefaultRetryRules(), pol, est, 1), Store: store,
+		Admit:   &executor.Admitter{Platform: platform, TimeScale: 1, SizeScale: 1, Declare: est.Declare},
+		Runtime: sim.New(sim.Config{Platform: platform, Fault: fault})}
+}
+
 // A stream whose tasks wait, fail, are tried again and are given up is logged as a real run and as a simulation.
 func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 	t.Parallel()
@@ -74,7 +88,6 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 			t.Parallel() // it waits for the disk
 			ctx := context.Background()
 			logs, paths := newBoth(t)
-			platform := logtest.Info("calm").Platform
 			var subs []executor.Submission
 			for w := range 20 {
 				flow := &trace.Workflow{Name: "w", Label: "w"}
@@ -103,22 +116,16 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 				subs = append(subs, executor.Submission{Name: "large", Workflow: large, At: 20e9, Due: unit.Never})
 			}
 			slices.SortStableFunc(subs, func(a, b executor.Submission) int { return cmp.Compare(a.At, b.At) })
-			pol, err := policy.Parse("fwp")
-			must(t, err)
-			est := &predict.Declared{}
-			engine := &executor.Engine{Planner: planner.New(&platform, planner.DefaultRetryRules(), pol, est, 1),
-				Store: logs, Arrivals: subs,
-				Admit: &executor.Admitter{Platform: &platform, TimeScale: 1, SizeScale: 1, Declare: est.Declare},
-				Runtime: sim.New(sim.Config{Platform: &platform, Fault: func(l *executor.Launch) (planner.Outcome,
-					float64) {
-					switch {
-					case l.Task%41 == 7 && l.Try == 1:
-						return planner.Lost, 0.5
-					case l.Task%97 == 11:
-						return planner.ExitCode, 0.25
-					}
-					return planner.OK, 1
-				}})}
+			engine := simulated(t, "fwp", logs, func(l *executor.Launch) (planner.Outcome, float64) {
+				switch {
+				case l.Task%41 == 7 && l.Try == 1:
+					return planner.Lost, 0.5
+				case l.Task%97 == 11:
+					return planner.ExitCode, 0.25
+				}
+				return planner.OK, 1
+			})
+			engine.Arrivals = subs
 			stopped, stop := context.WithCancel(ctx)
 			defer stop()
 			if state == sqlite.Interrupted {
@@ -173,9 +180,9 @@ func TestASimulationsLogSaysWhatThatOfARealRunWould(t *testing.T) {
 			}
 			var lives [2]*sqlite.Life
 			for i, path := range paths {
-				if lives[i], err = open(t, path, sqlite.ReadOnly).Task(ctx, "calm", "#11"); err != nil {
-					t.Fatal(err)
-				}
+				life, err := open(t, path, sqlite.ReadOnly).Task(ctx, "calm", "#11")
+				must(t, err)
+				lives[i] = life
 			}
 			if !reflect.DeepEqual(lives[0], lives[1]) {
 				t.Errorf("life of a task: %+v and %+v", lives[0], lives[1])

@@ -8,10 +8,7 @@ import (
 	"time"
 
 	"gantry/executor"
-	"gantry/executor/sim"
 	"gantry/planner"
-	"gantry/planner/policy"
-	"gantry/planner/predict"
 	"gantry/planner/unit"
 	"gantry/sqlite"
 	"gantry/sqlite/logtest"
@@ -29,21 +26,15 @@ func step(k int) *trace.Workflow {
 // after the one before it. The last one of w2 fails.
 func growingEngine(t *testing.T, store executor.Store) *executor.Engine {
 	t.Helper()
-	platform := logtest.Info("calm").Platform
-	pol, err := policy.Parse("heft")
-	must(t, err)
-	est := &predict.Declared{}
-	e := &executor.Engine{Planner: planner.New(&platform, planner.DefaultRetryRules(), pol, est, 1), Store: store,
-		Admit: &executor.Admitter{Platform: &platform, TimeScale: 1, SizeScale: 1, Declare: est.Declare},
-		Runtime: sim.New(sim.Config{Platform: &platform, Fault: func(l *executor.Launch) (planner.Outcome, float64) {
-			if l.Task == 14 { // the last of w2
-				return planner.ExitCode, 1
-			}
-			if l.Try == 1 && l.Task%4 == 1 {
-				return planner.Lost, 0.5
-			}
-			return planner.OK, 1
-		}})}
+	e := simulated(t, "heft", store, func(l *executor.Launch) (planner.Outcome, float64) {
+		if l.Task == 14 { // the last of w2
+			return planner.ExitCode, 1
+		}
+		if l.Try == 1 && l.Task%4 == 1 {
+			return planner.Lost, 0.5
+		}
+		return planner.OK, 1
+	})
 	for k := range 5 {
 		for w := range 3 {
 			sub := executor.Submission{Name: fmt.Sprint("w", w), Workflow: step(k), At: planner.Time(k) * 1e9,

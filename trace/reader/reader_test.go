@@ -114,13 +114,20 @@ func TestFilesAreReadThroughTheirWrapping(t *testing.T) {
 	var f reader.Faults
 	_, err = reader.Open(strings.NewReader(gzipped.String()[:gzipped.Len()-9]), 0).All()
 	f.Damage(err, 3)
+	changed := bytes.Clone(gzipped.Bytes())
+	changed[len(changed)-8] ^= 1 // of its checksum
+	_, err = reader.Open(bytes.NewReader(changed), 0).All()
+	f.Damage(err, 6)
+	_, err = reader.Open(strings.NewReader("\x1f\x8bno gzip behind its magic"), 0).All()
+	f.Damage(err, 7)
 	_, err = reader.Open(&gzipped, 2).All()
 	f.Damage(err, 4)
 	_, err = reader.Open(strings.NewReader("PK\x03\x04nothing"), 0).All()
 	f.Damage(err, 5)
 	if s := said(&f); !strings.Contains(s, "line 3: error truncated: the file ends too early") ||
 		!strings.Contains(s, "line 4: error bound: its decompressed text is larger than 2 bytes; --max-input SIZE") ||
-		!strings.Contains(s, "line 5: error ") {
+		!strings.Contains(s, "line 5: error bad-archive: ") || !strings.Contains(s, "line 6: error bad-archive: ") ||
+		!strings.Contains(s, "line 7: error bad-archive: ") {
 		t.Error(s)
 	}
 }
