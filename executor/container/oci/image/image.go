@@ -20,14 +20,13 @@ import (
 type Image struct {
 	fetch.Image // its ID is the digest of its configuration, as with Docker's own image store
 
-	// Layers are directories, the lowest first: those of an overlay, of which each hides the files below. Nothing may
-	// be written there.
-	Layers []string
+	// Layers are the digests of its layers' plain archives, the lowest first: those of an overlay, of which each hides
+	// the files below.
+	Layers []digest.Digest
 	// Config is the image's configuration of its programs: environment, working directory, entry point.
 	Config v1.ImageConfig
 
-	layers []digest.Digest // diff IDs, the lowest first
-	store  *Store
+	store *Store
 }
 
 // maxConfig bounds the read of an image's configuration, and of each list in archives and registries.
@@ -83,7 +82,7 @@ func (s *Store) image(id digest.Digest, c *v1.Image) *Image {
 	for k, d := range c.RootFS.DiffIDs {
 		// Overlayfs takes no layer twice. The higher one hides all that is in the lower.
 		if !slices.Contains(c.RootFS.DiffIDs[k+1:], d) {
-			i.layers, i.Layers = append(i.layers, d), append(i.Layers, filepath.Join(s.layerDir(d), "fs"))
+			i.Layers = append(i.Layers, d)
 		}
 	}
 	return i
@@ -91,10 +90,10 @@ func (s *Store) image(id digest.Digest, c *v1.Image) *Image {
 
 // Lower returns the image's layers as the value of overlay's option lowerdir, the highest first, with names in dir:
 // the kernel takes a page of mount options, and dir may have a long path, or one that overlay cannot take. The value is
-// "" if the image has no layers.
+// "" if the image has no layers. Nothing may be written there.
 func (i *Image) Lower() (dir, lowerdir string, err error) {
 	var names []string
-	for _, d := range slices.Backward(i.layers) {
+	for _, d := range slices.Backward(i.Layers) {
 		if _, ok := i.store.layerBytes(d); !ok {
 			return "", "", fmt.Errorf("%w: layer %s of image %s is no longer in the store", fetch.ErrUnusable, d, i.ID)
 		}

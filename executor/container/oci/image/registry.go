@@ -62,7 +62,6 @@ func newPuller(named reference.Named, f *Fetch) (*puller, error) {
 		p.login, p.loginErr = f.Login(p.domain)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.ResponseHeaderTimeout = p.patience
 	transport.DialContext = (&net.Dialer{Timeout: min(p.patience, 30*time.Second)}).DialContext
 	client := &auth.Client{Client: &http.Client{Transport: retry.NewTransport(transport)}, Cache: auth.NewCache(),
 		ClientID: "gantry", Header: http.Header{"User-Agent": {"gantry"}},

@@ -233,7 +233,7 @@ func (s *Store) Image(id string) (*Image, error) {
 		return nil, fetch.NoImage(id, err.Error(), remedy)
 	}
 	i := s.image(digest.Digest(id), c)
-	for _, d := range i.layers {
+	for _, d := range i.Layers {
 		bytes, ok := s.layerBytes(d)
 		if !ok {
 			return nil, fetch.NoImage(id, "its layer "+string(d)+" is not in the store", remedy)
