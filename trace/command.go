@@ -112,7 +112,11 @@ func (t *Task) Bounded(env []string) error {
 	case t.Shell:
 		return Bounds(ShellArgv(t.Command, ""), env)
 	case t.Expand:
-		return Bounds(t.Command[:1], env)
+		words, _, err := FixedArguments(t.Command[1], env) // none if they depend on files or the image
+		if err != nil {
+			return err
+		}
+		return Bounds(append(t.Command[:1:1], words...), env)
 	}
 	return Bounds(t.Command, env)
 }

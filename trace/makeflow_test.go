@@ -359,6 +359,8 @@ func TestArgumentsBeyondTheKernel(t *testing.T) {
 		{"w.yml", yaml(long), "argument 1 has 131072 bytes, and the kernel takes 131071"},
 		{"w.yml", yaml("$HOME/*, " + most), "gantry expands 65536: hand them over in a file"},
 		{"w.yml", yaml(many), "its arguments and environment take"},
+		{"w.yml", yaml("$A$A") + "  profiles: {env: {A: " + most[:70_000] + "}}\n", "argument 1 has 140000 bytes"},
+		{"w.yml", yaml("\"'$A$A'\"") + "  profiles: {env: {A: " + most[:70_000] + "}}\n", ""},
 		{"w.makeflow", "a:\n\techo " + long + " >a\n", ""},
 		{"w.makeflow", "a:\n\techo caf\xe9 >a\n", ""},
 		{"w.yml", yaml(`"a\0b"`), "argument 1 has a NUL character"},

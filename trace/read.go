@@ -251,6 +251,7 @@ func sniff(in *bufio.Reader, source string) (Format, error) {
 	if text[0] != '<' {
 		keys = reader.Keys(text, whole)
 	}
+	long := !whole && (keys["jobs"] || keys["jobDependencies"]) // Pegasus' keys may be in the order of the alphabet
 	// In YAML keys need no quotes.
 	flow := isYAML(source) && !bytes.HasPrefix(bytes.TrimLeft(text[1:], " \t\r\n"), []byte(`"`))
 	switch {
@@ -273,7 +274,7 @@ func sniff(in *bufio.Reader, source string) (Format, error) {
 			return unknown(foreignFile(keys, nil, ""))
 		case scenarioFile(keys) != "":
 			return unknown(scenarioFile(keys))
-		case keys["pegasus"]:
+		case keys["pegasus"], long:
 			return PegasusYAML, nil
 		case keys["$schema"], whole && len(keys) > 0 && !keys["schemaVersion"] && bytes.HasSuffix(bytes.TrimSpace(text),
 			[]byte("}")):
@@ -292,6 +293,8 @@ func sniff(in *bufio.Reader, source string) (Format, error) {
 		return unknown(foreignFile(keys, text, source))
 	case scenarioFile(keys) != "":
 		return unknown(scenarioFile(keys))
+	case long:
+		return PegasusYAML, nil
 	case bytes.IndexByte(text[:min(len(text), 512)], 0) >= 0:
 		return unknown("binary data, or a text that is neither UTF-8 nor UTF-16")
 	}

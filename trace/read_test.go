@@ -524,8 +524,10 @@ func TestFormatsAreToldByContent(t *testing.T) {
 		wide + "\x00":               trace.DAX,
 		wf(`{"name": "a"}`):         trace.WfFormat,
 		yml("- {id: a, name: x}\n"): trace.PegasusYAML,
-		"---\n# c\nx-pegasus: {}\njobs: [{id: a, name: x}]\npegasus: 5.0": trace.PegasusYAML,
-		`{"pegasus": "5.0", "jobs": [{"id": "a", "name": "x"}]}`:          trace.PegasusYAML,
+		"---\n# c\nx-pegasus: {}\njobs: [{id: a, name: x}]\npegasus: 5.0":                               trace.PegasusYAML,
+		`{"pegasus": "5.0", "jobs": [{"id": "a", "name": "x"}]}`:                                        trace.PegasusYAML,
+		"jobs:\n- id: a\n  name: x\n" + strings.Repeat("  # long\n", 9999) + "pegasus: '5.0'\n":         trace.PegasusYAML,
+		`{"jobDependencies": [], ` + strings.Repeat(" ", 99999) + `"jobs": [{"id": "a", "name": "x"}]}`: trace.PegasusYAML,
 	} {
 		var zipped bytes.Buffer
 		z := gzip.NewWriter(&zipped)
