@@ -101,6 +101,8 @@ var idles = []idle{
 		func(g given) bool { return !ofCommand(g.Context) }, "it is for gantry run -- COMMAND"},
 	{"run", []string{"inputs", "results", "results-dir", "repetition", "count", "reuse"},
 		func(g given) bool { return ofCommand(g.Context) }, "a command works in the current directory"},
+	{"run", []string{"retry"}, func(g given) bool { return ofCommand(g.Context) },
+		"a command runs once, as it may change the current directory: --retries N has one that fails run again"},
 	{"run map resume serve", []string{"port"}, without("watch"), "no page is served without --watch"},
 	{"simulate", []string{"name"}, with("no-log"), "--no-log keeps no run that could have a name"},
 	{"show", []string{"all"}, with("tasks"), "--tasks lists all tasks"},

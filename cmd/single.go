@@ -61,6 +61,9 @@ func single(c *cli.Context, set *session.Settings) (*trace.Workflow, error) {
 		Retries: -1, TimeLimit: c.Duration("time-limit"), Known: trace.Cores | trace.Command,
 		Command: slices.Concat([]string{"/bin/sh", "-c", `cd "$0" && exec "$@"`, here}, argv)}
 	t.Name, t.Kind = t.ID, t.ID
+	if n := c.Int("retries"); n > 0 {
+		t.Retries = n
+	}
 	readMemory(c, &t)
 	w := &trace.Workflow{Name: "command", Label: "command", Source: "gantry run --", Tasks: []trace.Task{t}}
 	trace.Impute(w, trace.Defaults{})

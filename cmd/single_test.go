@@ -44,6 +44,13 @@ func TestRunTakesOneCommand(t *testing.T) {
 	if out != "so far\n" || !strings.Contains(errs, "exit code 3; more: gantry explain bad sh") {
 		t.Errorf("a command that fails: %q and %q", out, errs)
 	}
+	for retries, want := range map[string]string{"0": "try\n", "2": "try\ntry\ntry\n"} {
+		out, _ = c.gantry(exitTasksFailed, "run", "--retries", retries, "--image", "gantry/busybox", "--", "sh", "-c",
+			"echo try; exit 3")
+		if out != want {
+			t.Errorf("with %s retries: %q, want %q", retries, out, want)
+		}
+	}
 	_, errs = c.gantry(exitTasksFailed, "run", "--image", "gantry/busybox", "--", "nslookup", "example.org")
 	if !strings.Contains(errs, "gantry: exit code 1: it has no network: --network outbound") {
 		t.Errorf("a command without a network: %q", errs)
@@ -59,6 +66,8 @@ func TestRunTakesOneCommand(t *testing.T) {
 		{exitUsage, "for --memory: not an amount of bytes",
 			[]string{"run", "--image", "i", "--memory", "much", "--", "true"}},
 		{exitUsage, "--cpus has no effect here", []string{"run", "--cpus", "2", "in"}},
+		{exitUsage, "--retry has no effect here: a command runs once",
+			[]string{"run", "--retry", "exit-code=2", "--image", "i", "--", "true"}},
 		{exitUsage, "--results has no effect here", []string{"run", "--results", "a", "--image", "i", "--", "true"}},
 		{exitInput, "", []string{"run", "in", "--", "true"}}, // two files
 	} {

@@ -255,8 +255,11 @@ type field struct {
 // formatPart is a part of a format of squeue. Slurm leaves %% out.
 var formatPart = regexp.MustCompile(`(?s)%%|%(\.?)(\d*)(.?)|[^%]+`)
 
-// parseFormat reads a format such as "%.18i %t".
+// parseFormat reads a format such as "%.18i %t", or "%all", which is all of them with bars between.
 func parseFormat(format string) (out []field, err error) {
+	if strings.EqualFold(format, "%all") {
+		format = strings.ReplaceAll(known(func(c column) string { return c.letter }), " ", "|")
+	}
 	for _, m := range formatPart.FindAllStringSubmatch(format, -1) {
 		if m[0] == "%%" {
 			continue

@@ -443,6 +443,18 @@ func TestCancelledJobs(t *testing.T) {
 	}
 }
 
+// TestAllFieldsOfAQueue are those that a format may name, with bars between.
+func TestAllFieldsOfAQueue(t *testing.T) {
+	q, err := sbatch.ParseQueue([]string{"-o", "%all"}, "", noEnv)
+	must(t, err)
+	var b bytes.Buffer
+	must(t, q.Print(&b, nil, time.Now()))
+	titles := strings.Split(strings.TrimSpace(b.String()), "|")
+	if len(titles) < 30 || !slices.Contains(titles, "JOBID") || !slices.Contains(titles, "STATE") {
+		t.Errorf("titles %q", titles)
+	}
+}
+
 // TestTimesAreWrittenAsAsked by SLURM_TIME_FORMAT, as date does that with the formats of strftime.
 func TestTimesAreWrittenAsAsked(t *testing.T) {
 	now := time.Date(2027, 1, 3, 15, 4, 5, 0, time.Local) // a Sunday, of the last week of 2026
