@@ -167,12 +167,6 @@ func testInterruptedTrial(t *testing.T, signal os.Signal, midst string, command 
 	return home
 }
 
-func TestCalibrateRefusesWhatHasNoContainers(t *testing.T) {
-	expect(t, exitUsage, nil, "calibrate", "--runtime", "null", "--dir", t.TempDir())
-	expect(t, exitUsage, nil, "calibrate", "--runtime", "nonsense", "--dir", t.TempDir())
-	expect(t, exitUsage, nil, "calibrate", "something")
-}
-
 func TestRunsNameTheirHostModel(t *testing.T) {
 	home := t.TempDir()
 	flow := written(t, "one.dax", oneTask)

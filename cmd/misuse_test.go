@@ -42,6 +42,8 @@ func TestMisuseIsRefusedWithWhatToDo(t *testing.T) {
 			"--cluster", written(t, "c.yaml", "nodes: [{name: n, cores: 1, memory: 8MB}]\n"),
 			written(t, "m.json", wfOf(`{"name": "a", "runtime": 1, "memory": 1000000000}`))}},
 		{exitUsage, "version takes no arguments", []string{"version", "x"}},
+		{exitUsage, "calibrate", []string{"calibrate", "something"}},
+		{exitUsage, "it has no containers", []string{"calibrate", home, "--runtime=null"}},
 		{exitUsage, "add --files", []string{"clean", home, "--keep-reuse"}},
 		{exitInput, "--host-model: /none: no such file", []string{"simulate", home, "--host-model=/none", montage}},
 		{exitInput, "report: /none: no such file", []string{"report", "x.sqlite", "--markdown", "--study=/none"}},

@@ -58,11 +58,7 @@ func fan(t *testing.T) string {
 // makespan is that of a run, in seconds.
 func makespan(t *testing.T, dir, run string) float64 {
 	t.Helper()
-	var c struct {
-		Makespan float64 `json:"makespan_s"`
-	}
-	must(t, json.Unmarshal([]byte(expect(t, exitOK, nil, "show", dir, "--json", run)), &c))
-	return c.Makespan
+	return one[float64](t, strings.TrimPrefix(dir, "--dir="), "SELECT makespan_s FROM v_runs WHERE run = ?", run)
 }
 
 func TestAnExportedRunSimulatesToTheSameMakespan(t *testing.T) {

@@ -37,6 +37,12 @@ func TestASummaryHasWhatARunDid(t *testing.T) {
 		len(s.Estimates) != 1 || s.Estimates[0].Attempts != 4 || len(s.Failures) != 0 {
 		t.Errorf("%+v", s)
 	}
+	// Two of work's three attempts were ok: staged 0.25 s after the order, ended 3 s and 4 s after it. n1 was held for
+	// 2 + 3 + 5 core seconds of 2 cores times 14 s.
+	if k := s.Kinds[0]; k.Kind != "work" || k.Tasks != 2 || k.Attempts != 3 || *k.Estimated != 3e9 ||
+		*k.Measured != 3.25e9 || *k.PeakMemory != 50e6 || *k.Read != 6e6 || math.Abs(*s.Nodes[0].Held-35.75) > 0.05 {
+		t.Errorf("%+v, %v %% of %s were held", k, *s.Nodes[0].Held, s.Nodes[0].Node)
+	}
 	for most, brief := range map[int]bool{3: true, 4: false} {
 		s, err := summary.Within(t.Context(), db, "calm", most)
 		if err != nil || s.Brief != brief || s.Tasks != 4 || (len(s.WorkflowRow) == 0) != brief {
