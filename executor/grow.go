@@ -21,7 +21,7 @@ func (a *Admission) Event() planner.Body {
 	if !a.Grown() {
 		return &a.Arrived
 	}
-	return &planner.WorkflowGrown{Workflow: a.Spec.ID, Tasks: a.Arrived.Tasks, Files: a.Arrived.Files}
+	return &planner.WorkflowGrown{Workflow: a.Spec.ID, Task: a.Arrived.Tasks[0]}
 }
 
 // admits reports whether an event comes with an admission.

@@ -25,7 +25,7 @@ func (s *State) check(e *Event) error {
 		return nil
 	case *WorkflowGrown:
 		if err := s.checkGrowth(b); err != nil {
-			return fmt.Errorf("tasks for workflow %d: %w", b.Workflow, err)
+			return fmt.Errorf("a task for workflow %d: %w", b.Workflow, err)
 		}
 		return nil
 	case AttemptStarted:
@@ -169,9 +169,30 @@ func (s *State) checkArrival(b *WorkflowArrived) error {
 		return fmt.Errorf("expected id %d", s.workflows.len())
 	}
 	own := &arrival{WorkflowArrived: b, first: TaskID(s.tasks.len()), file: FileID(s.files.len())}
-	up, down, err := s.checkParts(own)
-	if err != nil {
-		return err
+	up, down := 0, 0
+	for i := range own.Files {
+		f := &own.Files[i]
+		if f.ID != own.file+FileID(i) {
+			return fmt.Errorf("file %d is numbered %d", own.file+FileID(i), f.ID)
+		}
+		if f.Size < 0 || f.Producer != None && !own.task(f.Producer) {
+			return fmt.Errorf("file %d: its size is %d and task %d writes it", f.ID, f.Size, f.Producer)
+		}
+		for _, n := range f.Homes {
+			if err := s.checkNode(n); err != nil {
+				return fmt.Errorf("file %d: %w", f.ID, err)
+			}
+		}
+	}
+	for i := range own.Tasks {
+		t := &own.Tasks[i]
+		if t.ID != own.first+TaskID(i) || t.Workflow != own.Workflow.ID {
+			return fmt.Errorf("task %d is numbered %d, of workflow %d", own.first+TaskID(i), t.ID, t.Workflow)
+		}
+		if err := own.check(t); err != nil {
+			return fmt.Errorf("task %d: %w", t.ID, err)
+		}
+		up, down = up+len(t.Parents), down+len(t.Children)
 	}
 	if up != down {
 		return fmt.Errorf("tasks name %d parents and %d children", up, down)
@@ -179,55 +200,31 @@ func (s *State) checkArrival(b *WorkflowArrived) error {
 	return own.checkOrder()
 }
 
-// checkParts reports errors in the files and tasks of an arrival or growth, one by one, and counts the links that they
-// name.
-func (s *State) checkParts(own *arrival) (up, down int, err error) {
-	for i := range own.Files {
-		f := &own.Files[i]
-		if f.ID != own.file+FileID(i) {
-			return 0, 0, fmt.Errorf("file %d is numbered %d", own.file+FileID(i), f.ID)
-		}
-		if f.Size < 0 || f.Producer != None && !own.task(f.Producer) {
-			return 0, 0, fmt.Errorf("file %d: its size is %d and task %d writes it", f.ID, f.Size, f.Producer)
-		}
-		for _, n := range f.Homes {
-			if err := s.checkNode(n); err != nil {
-				return 0, 0, fmt.Errorf("file %d: %w", f.ID, err)
-			}
-		}
-	}
-	for i := range own.Tasks {
-		t := &own.Tasks[i]
-		if t.ID != own.first+TaskID(i) || t.Workflow != own.Workflow.ID {
-			return 0, 0, fmt.Errorf("task %d is numbered %d, of workflow %d", own.first+TaskID(i), t.ID, t.Workflow)
-		}
-		if err := own.check(t); err != nil {
-			return 0, 0, fmt.Errorf("task %d: %w", t.ID, err)
-		}
-		up, down = up+len(t.Parents), down+len(t.Children)
-	}
-	return up, down, nil
-}
-
-// arrival is a workflow that asks to be admitted, or to grow, with the first ids of its new tasks and files.
+// arrival is a workflow that asks to be admitted, with the first ids of its tasks and files.
 type arrival struct {
 	*WorkflowArrived
 	first TaskID
 	file  FileID
-	grows *State // which has the earlier tasks and files; nil: there are none
 }
 
 func (a *arrival) task(t TaskID) bool { return t >= a.first && int(t-a.first) < len(a.Tasks) }
 
-// check reports an error in a task. Links of most tasks are ascending, which makes them quick to check.
-func (a *arrival) check(t *Task) error {
+// checkNumbers reports numbers of a task that cannot be.
+func (t *Task) checkNumbers() error {
 	if slices.Min(t.Need[:]) < 0 || t.Retries < None || t.CheckpointSize < 0 {
 		return fmt.Errorf("it needs %v, has %d retries and a checkpoint of %d bytes", t.Need, t.Retries,
 			t.CheckpointSize)
 	}
+	return nil
+}
+
+// check reports an error in a task. Links of most tasks are ascending, which makes them quick to check.
+func (a *arrival) check(t *Task) error {
+	if err := t.checkNumbers(); err != nil {
+		return err
+	}
 	for i, p := range t.Parents {
-		known := a.task(p) || a.grows != nil && a.grows.hasTask(a.Workflow.ID, p)
-		if !known || i > 0 && p <= t.Parents[i-1] && slices.Contains(t.Parents[:i], p) {
+		if !a.task(p) || i > 0 && p <= t.Parents[i-1] && slices.Contains(t.Parents[:i], p) {
 			return fmt.Errorf("its parents are %v", t.Parents)
 		}
 	}
@@ -240,10 +237,9 @@ func (a *arrival) check(t *Task) error {
 			return fmt.Errorf("it is no parent of its child %d", c)
 		}
 	}
-	for k, files := range [...][]FileID{t.Inputs, t.Outputs} {
+	for _, files := range [...][]FileID{t.Inputs, t.Outputs} {
 		for _, f := range files {
-			own := f >= a.file && int(f-a.file) < len(a.Files)
-			if !own && (k > 0 || a.grows == nil || !a.grows.hasFile(a.Workflow.ID, f)) {
+			if f < a.file || int(f-a.file) >= len(a.Files) {
 				return fmt.Errorf("file %d is not of its workflow", f)
 			}
 		}

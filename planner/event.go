@@ -54,13 +54,11 @@ type (
 		Tasks    []Task
 		Files    []File
 	}
-	// WorkflowGrown adds tasks to a workflow that has not ended. Their ids continue those of the state, and they are
-	// numbered parents first. Parents may be earlier tasks of the workflow that have not failed, ended ones included;
-	// Children are among the new tasks. Inputs may be earlier files of the workflow. No task is formal.
+	// WorkflowGrown adds a task to a workflow that has not ended. Its id continues those of the state. Parents are
+	// earlier tasks of the workflow that have not failed, ended ones included. It is no formal task and has no files.
 	WorkflowGrown struct {
 		Workflow WorkflowID
-		Tasks    []Task
-		Files    []File
+		Task     Task
 	}
 	// AttemptStarted says that the inputs are in place and the program runs.
 	AttemptStarted struct {

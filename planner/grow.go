@@ -12,132 +12,65 @@ import (
 // whose keys in a queue are outdated. A growth in the round of the arrival is part of it (News.Arrived). Every policy
 // has to live with growth: see TestEveryPolicyKeepsTheRules in package executor.
 
-// part is a stretch of a workflow that one event brought: its arrival, or a growth. The next one may extend it.
-type part struct {
-	first     TaskID
-	past      TaskID // after the last task
-	files     FileID
-	pastFiles FileID // after the last file
-}
-
-// add appends a part, or lengthens the last one.
-func (w *workflowState) add(p part) {
-	if n := len(w.parts); n > 0 && w.parts[n-1].past == p.first && w.parts[n-1].pastFiles == p.files {
-		w.parts[n-1].past, w.parts[n-1].pastFiles = p.past, p.pastFiles
-		return
-	}
-	w.parts = append(w.parts, p)
-}
-
-// addFiles takes in new files.
-func (s *State) addFiles(files []File) {
-	for _, f := range files {
-		s.files.push(f)
-	}
-}
+// part is a stretch of tasks of a workflow: those of its arrival, or some that were added one after the other.
+type part struct{ first, past TaskID }
 
 func (s *State) grow(b *WorkflowGrown) {
-	w := s.workflows.at(b.Workflow)
-	p := part{first: TaskID(s.tasks.len()), files: FileID(s.files.len())}
-	p.past, p.pastFiles = p.first+TaskID(len(b.Tasks)), p.files+FileID(len(b.Files))
-	w.add(p)
-	w.left += int32(len(b.Tasks))
-	s.addFiles(b.Files)
+	w, t := s.workflows.at(b.Workflow), b.Task.ID
+	if last := &w.parts[len(w.parts)-1]; last.past == t {
+		last.past++
+	} else {
+		w.parts = append(w.parts, part{t, t + 1})
+	}
 	if !w.grown { // the list is the event's until now
 		w.Tasks, w.grown = slices.Clone(w.Tasks), true
 	}
-	for i := range b.Tasks {
-		s.tasks.push(&b.Tasks[i])
-		t := b.Tasks[i].ID
-		l := life{readyPos: None, attempt: None, node: None}
-		for _, parent := range b.Tasks[i].Parents {
-			if s.lives.at(parent).phase != Done {
-				l.missing++
-			}
-			if parent >= p.first {
-				continue // it names its children itself
-			}
-			above := s.tasks.of(parent)
-			above.Children = append(slices.Clip(above.Children), t)
-			if below, ok := s.below[parent]; ok {
-				s.below[parent] = append(slices.Clip(below), t)
-			}
+	w.Tasks = append(w.Tasks, t)
+	w.left++
+	s.tasks.push(&b.Task)
+	l := life{readyPos: None, attempt: None, node: None}
+	for _, parent := range b.Task.Parents {
+		if s.lives.at(parent).phase != Done {
+			l.missing++
 		}
-		*s.lives.push() = l
-		w.Tasks = append(w.Tasks, t)
+		above := s.tasks.of(parent)
+		above.Children = append(slices.Clip(above.Children), t)
+		if below, ok := s.below[parent]; ok {
+			s.below[parent] = append(slices.Clip(below), t)
+		}
 	}
+	*s.lives.push() = l
 	if !slices.Contains(s.news.Arrived, b.Workflow) && !slices.Contains(s.news.Grown, b.Workflow) {
 		s.news.Grown = append(s.news.Grown, b.Workflow)
 	}
-	if slices.Contains(s.embargoed, b.Workflow) {
-		return
-	}
-	for t := p.first; t < p.past; t++ {
-		if s.lives.at(t).missing == 0 {
-			s.becomeReady(t)
-		}
+	if l.missing == 0 && !slices.Contains(s.embargoed, b.Workflow) {
+		s.becomeReady(t)
 	}
 }
 
-// checkGrowth reports how tasks cannot be added to a workflow.
+// checkGrowth reports how a task cannot be added to a workflow.
 func (s *State) checkGrowth(b *WorkflowGrown) error {
 	if b.Workflow < 0 || int(b.Workflow) >= s.workflows.len() {
 		return errors.New("it is not known")
 	}
-	w := s.workflows.at(b.Workflow)
-	switch {
+	t := &b.Task
+	switch w := s.workflows.at(b.Workflow); {
 	case w.left+w.formal == 0:
 		return errors.New("it has ended")
 	case w.cancelled:
 		return errors.New("it was cancelled")
-	case len(b.Tasks) == 0:
-		return errors.New("no task is added")
+	case int(t.ID) != s.tasks.len() || t.Workflow != b.Workflow:
+		return fmt.Errorf("task %d is numbered %d, of workflow %d", s.tasks.len(), t.ID, t.Workflow)
+	case t.Formal || len(t.Children)+len(t.Inputs)+len(t.Outputs) > 0:
+		return fmt.Errorf("task %d is a formal one, or has children or files", t.ID)
 	}
-	own := &arrival{WorkflowArrived: &WorkflowArrived{Workflow: w.Workflow, Tasks: b.Tasks, Files: b.Files},
-		first: TaskID(s.tasks.len()), file: FileID(s.files.len()), grows: s}
-	up, down, err := s.checkParts(own)
-	if err != nil {
-		return err
-	}
-	for i := range b.Tasks {
-		t := &b.Tasks[i]
-		if t.Formal {
-			return fmt.Errorf("task %d is a formal one", t.ID)
+	for i, p := range t.Parents {
+		if p < 0 || p >= t.ID || s.tasks.of(p).Workflow != b.Workflow || slices.Contains(t.Parents[:i], p) {
+			return fmt.Errorf("task %d has the parents %v", t.ID, t.Parents)
 		}
-		for _, p := range t.Parents {
-			switch {
-			case p >= t.ID:
-				return fmt.Errorf("task %d comes before its parent %d", t.ID, p)
-			case p >= own.first:
-				continue
-			}
-			up--
-			if phase := s.lives.at(p).phase; phase == Failed || phase == Skipped || s.tasks.of(p).Formal {
-				return fmt.Errorf("task %d has parent %d, which is formal, or was %s", t.ID, p, phase)
-			}
+		if phase := s.lives.at(p).phase; phase == Failed || phase == Skipped || s.tasks.of(p).Formal {
+			return fmt.Errorf("task %d has parent %d, which is formal, or was %s", t.ID, p, phase)
 		}
 	}
-	if up != down {
-		return fmt.Errorf("tasks name %d parents among them and %d children", up, down)
-	}
-	return nil
-}
-
-// hasTask reports whether t is a task of a workflow that is there.
-func (s *State) hasTask(w WorkflowID, t TaskID) bool {
-	return t >= 0 && int(t) < s.tasks.len() && s.tasks.of(t).Workflow == w
-}
-
-// hasFile reports whether f is a file of a workflow that is there.
-func (s *State) hasFile(w WorkflowID, f FileID) bool {
-	_, ok := slices.BinarySearchFunc(s.workflows.at(w).parts, f, func(p part, f FileID) int {
-		switch {
-		case p.pastFiles <= f:
-			return -1
-		case p.files > f:
-			return 1
-		}
-		return 0
-	})
-	return ok
+	return t.checkNumbers()
 }

@@ -64,6 +64,7 @@ type News struct {
 type workflowState struct {
 	Workflow             // as policies see it: without formal tasks
 	parts     []part     // by id
+	files     [2]FileID  // the first one, and the one after the last
 	left      int32      // tasks not ended, formal ones aside
 	formal    int32      // formal tasks not ended
 	failed    int32      // tasks failed or skipped
@@ -178,11 +179,13 @@ func (s *State) Apply(e Event) error {
 
 func (s *State) arrive(b *WorkflowArrived, at Time) {
 	w := b.Workflow
-	first, firstFile := TaskID(s.tasks.len()), FileID(s.files.len())
+	first, file := TaskID(s.tasks.len()), FileID(s.files.len())
 	*s.workflows.push() = workflowState{Workflow: w, left: int32(len(b.Tasks)), started: unit.Never, ended: unit.Never,
-		continues: None}
-	s.workflows.at(w.ID).add(part{first, first + TaskID(len(b.Tasks)), firstFile, firstFile + FileID(len(b.Files))})
-	s.addFiles(b.Files)
+		continues: None, parts: []part{{first, first + TaskID(len(b.Tasks))}},
+		files: [2]FileID{file, file + FileID(len(b.Files))}}
+	for _, f := range b.Files {
+		s.files.push(f)
+	}
 	for i := range b.Tasks {
 		s.tasks.push(&b.Tasks[i])
 		l := s.lives.push()
@@ -564,10 +567,8 @@ func (s *State) endWorkflow(w WorkflowID, at Time) {
 		}
 	}
 	delete(s.formals, w)
-	for _, p := range s.workflows.at(w).parts {
-		for f := p.files; f < p.pastFiles; f++ {
-			s.files.end(f)
-		}
+	for f, past := s.workflows.at(w).files[0], s.workflows.at(w).files[1]; f < past; f++ {
+		s.files.end(f)
 	}
 	if i, ok := slices.BinarySearch(s.present, w); ok {
 		s.present = slices.Delete(s.present, i, i+1)

@@ -126,7 +126,7 @@ func encodeBody(to *bytes.Buffer, at planner.Time, body planner.Body) (subject d
 	var rest any = body
 	switch b := body.(type) {
 	case *planner.WorkflowGrown:
-		rest = grownBody{b.Tasks[0].ID}
+		rest = grownBody{b.Task.ID}
 	case *planner.AttemptExited:
 		short := *b
 		if b.Usage == plainUsage(at, b.Ran) {
@@ -177,7 +177,7 @@ func decodeBody(kind planner.EventKind, at planner.Time, subject int64, text []b
 	}
 	switch b := v.Interface().(type) {
 	case *planner.WorkflowGrown:
-		b.Tasks = []planner.Task{{ID: grown.First}}
+		b.Task.ID = grown.First
 	case *planner.AttemptExited:
 		b.Outcome = cmp.Or(b.Outcome, planner.OK)
 		if b.Usage == (planner.Usage{}) {

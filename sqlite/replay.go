@@ -81,8 +81,8 @@ func (db *DB) replay(ctx context.Context, id int64, run string, each func(planne
 				return bad("workflow %d: %w", b.Workflow.ID, err)
 			}
 		case *planner.WorkflowGrown:
-			if admission, err = db.growth(ctx, id, b.Workflow, b.Tasks[0].ID); err != nil {
-				return bad("tasks of workflow %d from %d on: %w", b.Workflow, b.Tasks[0].ID, err)
+			if admission, err = db.growth(ctx, id, b.Workflow, b.Task.ID); err != nil {
+				return bad("task %d of workflow %d: %w", b.Task.ID, b.Workflow, err)
 			}
 		}
 		if admission != nil {

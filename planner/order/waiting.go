@@ -72,9 +72,7 @@ func (q *Waiting) Observe(v planner.View, e planner.Event) {
 	q.ready = planner.Extend(q.ready, v.Tasks())
 	switch b := e.Body.(type) {
 	case *planner.WorkflowGrown:
-		for i := range b.Tasks {
-			q.ready[b.Tasks[i].ID] = e.At // at the earliest
-		}
+		q.ready[b.Task.ID] = e.At // at the earliest
 	case *planner.AttemptExited:
 		if b.Outcome != planner.OK {
 			return

@@ -281,7 +281,7 @@ func (s *suite) observe(v planner.View, e planner.Event) {
 		s.rates.Arrived(e.At)
 		s.needs(b.Tasks)
 	case *planner.WorkflowGrown: // it is still one job
-		s.needs(b.Tasks)
+		s.needs([]planner.Task{b.Task})
 	case *planner.AttemptExited:
 		w := v.Task(v.Attempt(b.Attempt).Task).Workflow
 		if s.works == nil {
