@@ -268,6 +268,10 @@ func trainingRuns(c *cli.Context) ([]trainingRun, map[string]int, error) {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b trainingRun) int { return a.Started.Compare(b.Started) })
+	all = slices.CompactFunc(all, func(a, b trainingRun) bool { // a run, log or trace may be given twice
+		name := func(r trainingRun) string { return r.Name[strings.LastIndexByte(r.Name, ':')+1:] }
+		return a.Started.Equal(b.Started) && name(a) == name(b)
+	})
 	left := map[string]int{}
 	var kept []trainingRun
 	for i := len(all) - 1; i >= 0; i-- {

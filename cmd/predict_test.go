@@ -170,6 +170,8 @@ func TestTheWholeIsPredictedByPolicyAndNodes(t *testing.T) {
 		t.Fatalf("%v: %+v", err, got)
 	}
 	expect(t, exitOK, []string{"Kept as default@3"}, append([]string{"predict", "train"}, learn[1:]...)...)
+	expect(t, exitOK, []string{" attempts of 1 run "}, append(learn, "--small", "small", "--log",
+		filepath.Join(home, "gantry.sqlite"), "--log", home+"//gantry.sqlite")...)
 	one, three := got.Whole[0], got.Whole[2] // 21 tasks of 10 s on four cores, and on twelve
 	if one.Policy != "cpp" || one.Nodes != 1 || one.Makespan != 60 || three.Nodes != 3 || three.Makespan != 20 {
 		t.Errorf("%+v", got.Whole)

@@ -518,16 +518,17 @@ func TestMemoryUnitsFollowVersionAndMachine(t *testing.T) {
 // What wraps a file is taken off before; the tests of the reader have all wrappings.
 func TestFormatsAreToldByContent(t *testing.T) {
 	wide := strings.Join(strings.Split("<?xml version='1.0' encoding='UTF-16'?><adag><job id='a'/></adag>", ""), "\x00")
+	long := strings.Repeat(" ", 99999)
 	for text, want := range map[string]trace.Format{
 		"<?xml version='1.0'?><!-- <adag/> -->\n<x:adag xmlns:x='u'><x:job id='a'/></x:adag>": trace.DAX,
 		"<?xml version='1.0' encoding='ISO-8859-1'?><adag><job id='a' name='\xe9'/></adag>":   trace.DAX,
 		wide + "\x00":               trace.DAX,
 		wf(`{"name": "a"}`):         trace.WfFormat,
 		yml("- {id: a, name: x}\n"): trace.PegasusYAML,
-		"---\n# c\nx-pegasus: {}\njobs: [{id: a, name: x}]\npegasus: 5.0":                               trace.PegasusYAML,
-		`{"pegasus": "5.0", "jobs": [{"id": "a", "name": "x"}]}`:                                        trace.PegasusYAML,
-		"jobs:\n- id: a\n  name: x\n" + strings.Repeat("  # long\n", 9999) + "pegasus: '5.0'\n":         trace.PegasusYAML,
-		`{"jobDependencies": [], ` + strings.Repeat(" ", 99999) + `"jobs": [{"id": "a", "name": "x"}]}`: trace.PegasusYAML,
+		"---\n# c\nx-pegasus: {}\njobs: [{id: a, name: x}]\npegasus: 5.0":                    trace.PegasusYAML,
+		`{"pegasus": "5.0", "jobs": [{"id": "a", "name": "x"}]}`:                             trace.PegasusYAML,
+		"jobs: [{id: a, name: x}]\n" + strings.Repeat("# long\n", 9999) + "pegasus: '5.0'\n": trace.PegasusYAML,
+		`{"jobDependencies": [], ` + long + `"jobs": [{"id": "a", "name": "x"}]}`:            trace.PegasusYAML,
 	} {
 		var zipped bytes.Buffer
 		z := gzip.NewWriter(&zipped)
