@@ -338,6 +338,23 @@ func TestAServerWhoseDiskFills(t *testing.T) {
 	s.drain()
 }
 
+// submitting hands in a workflow, until the test is asked for a part of it. It returns what the command says, and how it
+// ends.
+func submitting(t *testing.T, asked <-chan bool, args ...string) (said *bytes.Buffer, ended chan error) {
+	t.Helper()
+	said, ended = &bytes.Buffer{}, make(chan error, 1)
+	slow := gantryProcess(t, append([]string{"submit"}, args...)...)
+	slow.Stdout, slow.Stderr = said, said
+	must(t, slow.Start())
+	go func() { ended <- slow.Wait() }()
+	select {
+	case <-asked:
+	case err := <-ended:
+		t.Fatalf("nothing was fetched: %v\n%s", err, said.String())
+	}
+	return said, ended
+}
+
 // While the server fetches what one submission needs, others are taken.
 func TestAnInputThatIsSlowHoldsUpNobody(t *testing.T) {
 	beside(t)
@@ -361,17 +378,7 @@ transformationCatalog:
   transformations: [{name: cat, sites: [{name: local, pfn: /bin/cat, type: installed}]}]
 jobs: [{type: job, id: t, name: cat, arguments: [f], uses: [{lfn: f, type: input}]}]
 `)
-	slow := gantryProcess(t, "submit", "--dir", dir, "--no-prediction", "--image", "gantry/busybox", flow)
-	var said bytes.Buffer
-	slow.Stdout, slow.Stderr = &said, &said
-	must(t, slow.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- slow.Wait() }()
-	select {
-	case <-asked:
-	case err := <-ended:
-		t.Fatalf("nothing was fetched: %v\n%s", err, said.String())
-	}
+	said, ended := submitting(t, asked, "--dir", dir, "--no-prediction", "--image", "gantry/busybox", flow)
 	one := s.submit("--image", "gantry/busybox", written(t, "one.makeflow", "one:\n\techo >one\n"))
 	two := s.submit("--emulate", "--no-prediction", "--release", "1h", montage)
 	if one != "1" || two != "2" {
@@ -419,17 +426,7 @@ func TestAnImageThatIsSlowHoldsUpNobody(t *testing.T) {
 	dir := t.TempDir()
 	s := serveIn(t, dir)
 	flow := written(t, "one.makeflow", "one:\n\techo >one\n")
-	slow := gantryProcess(t, "submit", "--dir", dir, "--image", domain+"/slow:1", flow)
-	var said bytes.Buffer
-	slow.Stdout, slow.Stderr = &said, &said
-	must(t, slow.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- slow.Wait() }()
-	select {
-	case <-asked:
-	case err := <-ended:
-		t.Fatalf("nothing was pulled: %v\n%s", err, said.String())
-	}
+	said, ended := submitting(t, asked, "--dir", dir, "--image", domain+"/slow:1", flow)
 	expect(t, exitInput, []string{domain + "/fast:1"}, "submit", "--dir", dir, "--image", domain+"/fast:1", flow)
 	one := s.submit("--image", "gantry/busybox", "--name", "one", flow)
 	expect(t, exitOK, []string{"one-1 done"}, "wait", "--dir", dir, one)

@@ -213,6 +213,7 @@ func TestNodesAndThePolicyChangeWhileServing(t *testing.T) {
 	expect(t, exitOK, []string{"policy heft on oci, rm-dcwf until "}, "show", "--dir", dir)
 }
 
+// Who asks for a refusal learns of it.
 func TestDeadlinesOfSubmissions(t *testing.T) {
 	dir := t.TempDir()
 	serveIn(t, dir, "--runtime", "null", "--policy", "rm-dcwf")
@@ -235,12 +236,8 @@ func TestDeadlinesOfSubmissions(t *testing.T) {
 	dated := cliTest{t, dir}.write("dated.yaml", "workflows: [{trace: one.dax, deadline: 2h}]\n")
 	cliTest{t, dir}.write("one.dax", oneTask)
 	expect(t, exitOK, nil, "submit", "--dir", dir, "--class", "deadline", dated)
-}
 
-// Who asks for a refusal learns of it, as text and as JSON, and JSON has what is expected.
-func TestWhatIsExpectedIsInJSON(t *testing.T) {
-	dir := t.TempDir()
-	serveIn(t, dir, "--runtime", "null", "--policy", "rm-dcwf")
+	// JSON has the refusal, too, and what is expected.
 	submit := func(code int, args ...string) (said struct {
 		IDs         []int64
 		Submissions []api.Status
