@@ -338,8 +338,8 @@ func TestAServerWhoseDiskFills(t *testing.T) {
 	s.drain()
 }
 
-// submitting hands in a workflow, until the test is asked for a part of it. It returns what the command says, and how it
-// ends.
+// submitting hands in a workflow, until the test is asked for a part of it. It returns the output of the command, and
+// its end.
 func submitting(t *testing.T, asked <-chan bool, args ...string) (said *bytes.Buffer, ended chan error) {
 	t.Helper()
 	said, ended = &bytes.Buffer{}, make(chan error, 1)
