@@ -8,8 +8,9 @@ import (
 	"iter"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"regexp"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,14 +18,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// raced is whether the race detector watches.
-var raced bool
-
 // Factor by which tests multiply their random instances, and the first seed.
 var (
 	times = setting("GANTRY_TEST_INSTANCES", 1)
 	first = setting("GANTRY_TEST_SEED", 0)
-	dir   = here()
 )
 
 func init() { // before flags are parsed: -rapid.seed is stronger
@@ -49,20 +46,6 @@ func setting(name string, otherwise uint64) uint64 {
 		panic(fmt.Sprintf("%s=%s is no whole number below 2^32", name, text))
 	}
 	return n
-}
-
-// here is the directory of the package under test, as go test is told it.
-func here() string {
-	was, err := os.Getwd()
-	if err != nil {
-		return "."
-	}
-	for root := was; root != filepath.Dir(root); root = filepath.Dir(root) {
-		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
-			return "./" + strings.TrimPrefix(strings.TrimPrefix(was, root), "/")
-		}
-	}
-	return "."
 }
 
 // Times is how many of n random instances a test tries: with -short a twelfth of many, and five of fewer, if that is no
@@ -111,19 +94,20 @@ func try(t testing.TB, seed uint64, yield func(uint64) bool) bool {
 	return more
 }
 
+// command runs the test alone. What was built says of which package it is, and whether the race detector watches.
 func command(t testing.TB, arguments string) string {
-	var flags string
-	if raced {
-		flags = " -race"
+	var flags, path string
+	if built, ok := debug.ReadBuildInfo(); ok {
+		path = strings.TrimSuffix(built.Path, ".test")
+		if slices.Contains(built.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+			flags = " -race"
+		}
 	}
 	if testing.Short() {
 		flags += " -short"
 	}
-	var run []string
-	for part := range strings.SplitSeq(t.Name(), "/") {
-		run = append(run, "^"+regexp.QuoteMeta(part)+"$")
-	}
-	return fmt.Sprintf("go test%s -run '%s' %s%s", flags, strings.Join(run, "/"), dir, arguments)
+	name := "^" + strings.ReplaceAll(regexp.QuoteMeta(t.Name()), "/", "$/^") + "$"
+	return fmt.Sprintf("go test%s -run '%s' %s%s", flags, name, path, arguments)
 }
 
 // Rand is the source of numbers of a test that draws all its instances from one.

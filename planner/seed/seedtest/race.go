@@ -1,5 +1,0 @@
-//go:build race
-
-package seedtest
-
-func init() { raced = true }
