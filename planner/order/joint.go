@@ -21,8 +21,8 @@ type Joint struct {
 	Key func(c *planner.Cycle, w planner.WorkflowID, representative planner.TaskID) exact.Fraction
 	// Largest has the largest key come first.
 	Largest bool
-	// Moving, if set, is asked at every choice instead of Key.
-	Moving Moving
+	// Moving, if set, is asked at every choice instead of Key: the highest priority comes first.
+	Moving *Fair
 	// Random has any of the eligible tasks of the first workflow come first, each with the same chance at every choice.
 	Random bool
 	// Hybrid is the rule of Rank_Hybd (Yu and Shi 2008): with eligible tasks of several workflows the lowest rank of
@@ -49,16 +49,6 @@ type Joint struct {
 	current int                  // its position in the group
 	// exhausted says that all tasks have the same need, and it fits nowhere.
 	exhausted bool
-}
-
-// Moving is a priority of workflows that changes with time: the highest comes first.
-type Moving interface {
-	// Settle is called where Key would be otherwise.
-	Settle(c *planner.Cycle, w planner.WorkflowID)
-	// Near returns the priority, rounded within a part in 10^14.
-	Near(c *planner.Cycle, w planner.WorkflowID) float64
-	// Compare compares priorities exactly.
-	Compare(c *planner.Cycle, v, w planner.WorkflowID) int
 }
 
 // group has the eligible tasks of one workflow.
