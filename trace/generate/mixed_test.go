@@ -88,7 +88,7 @@ func TestCostsOnClustersLieWithinTheirRange(t *testing.T) {
 }
 
 func TestIntervalsMayBePoissonDistributed(t *testing.T) {
-	at, err := generate.PoissonIntervals(100*time.Second)(2000, 3, nil)
+	at, err := generate.PoissonIntervals(100*time.Second)(2000, 3, 0)
 	must(t, err)
 	var sum, squares float64
 	last := time.Duration(0)

@@ -127,15 +127,15 @@ func Rescale(w *trace.Workflow, total time.Duration) error {
 	return nil
 }
 
-// Arrivals says when n workflows arrive after the start, ascending. mean tells the mean total runtime of a workflow.
-type Arrivals func(n int, seed uint64, mean func() (time.Duration, error)) ([]time.Duration, error)
+// Arrivals says when n workflows arrive after the start, ascending. mean is the mean total runtime of a workflow.
+type Arrivals func(n int, seed uint64, mean time.Duration) ([]time.Duration, error)
 
 // AtOnce lets all arrive at the start.
 func AtOnce() Arrivals { return Every(0) }
 
 // Every lets one arrive at the start and one more after each interval.
 func Every(interval time.Duration) Arrivals {
-	return func(n int, _ uint64, _ func() (time.Duration, error)) ([]time.Duration, error) {
+	return func(n int, _ uint64, _ time.Duration) ([]time.Duration, error) {
 		if n > 0 && interval > math.MaxInt64/time.Duration(n) {
 			return nil, fmt.Errorf("arrivals: %d intervals of %v do not fit in 292 years after the start", n, interval)
 		}
@@ -151,7 +151,7 @@ func Every(interval time.Duration) Arrivals {
 // stretched axis of time.
 // Exact ones are stretched so that n of them take n mean intervals.
 func Poisson(perHour float64, exact bool) Arrivals {
-	return func(n int, seed uint64, _ func() (time.Duration, error)) ([]time.Duration, error) {
+	return func(n int, seed uint64, _ time.Duration) ([]time.Duration, error) {
 		r, at, now := stream(seed, arrivalStream), make([]time.Duration, n), 0.0
 		for i := range at {
 			now += r.ExpFloat64() * 3600 / perHour
@@ -169,7 +169,7 @@ func Poisson(perHour float64, exact bool) Arrivals {
 // PoissonIntervals lets workflows arrive at intervals that are Poisson-distributed numbers of seconds with the given
 // mean, the first one after one of them: the wording of Wang, MOWS, section 5-1-2.
 func PoissonIntervals(mean time.Duration) Arrivals {
-	return func(n int, seed uint64, _ func() (time.Duration, error)) ([]time.Duration, error) {
+	return func(n int, seed uint64, _ time.Duration) ([]time.Duration, error) {
 		r, at, now := stream(seed, arrivalStream), make([]time.Duration, n), 0.0
 		for i := range at {
 			now += distuv.Poisson{Lambda: mean.Seconds(), Src: r}.Rand()
@@ -182,22 +182,18 @@ func PoissonIntervals(mean time.Duration) Arrivals {
 // Utilised is Poisson with the rate that imposes a utilisation (1 is full) on nodes whose speeds sum to speeds:
 // utilisation × speeds / mean total runtime.
 func Utilised(utilisation, speeds float64, exact bool) Arrivals {
-	return func(n int, seed uint64, mean func() (time.Duration, error)) ([]time.Duration, error) {
-		m, err := mean()
-		if err != nil {
-			return nil, err
-		}
-		if m <= 0 {
+	return func(n int, seed uint64, mean time.Duration) ([]time.Duration, error) {
+		if mean <= 0 {
 			return nil, errors.New("arrivals: workflows without runtimes impose no utilisation; give a rate")
 		}
-		return Poisson(utilisation*speeds/m.Hours(), exact)(n, seed, nil)
+		return Poisson(utilisation*speeds/mean.Hours(), exact)(n, seed, mean)
 	}
 }
 
 // Recorded lets workflows arrive at the first of given times, in any order; there have to be as many as workflows, or
 // more.
 func Recorded(times []time.Duration) Arrivals {
-	return func(n int, _ uint64, _ func() (time.Duration, error)) ([]time.Duration, error) {
+	return func(n int, _ uint64, _ time.Duration) ([]time.Duration, error) {
 		return slices.Sorted(slices.Values(times))[:n:n], nil
 	}
 }
@@ -214,6 +210,7 @@ type Source struct {
 	Fraction float64
 	Kind     string
 	Choices  *Choices        // of the parameters of the kind; nil: the usual ones
+	Sizes    []SizeClass     // nil: those of the mix
 	Workflow *trace.Workflow // instead of Kind; it has its own size
 }
 
@@ -225,6 +222,7 @@ type Mix struct {
 
 // Recipe describes one workflow of a load, to be made or copied.
 type Recipe struct {
+	Source   int // of the mix
 	Kind     string
 	Tasks    int // asked for
 	Seed     uint64
@@ -261,32 +259,42 @@ func (m *Mix) Draw(n int, seed uint64) ([]Recipe, error) {
 		fractions[i] = m.Sources[i].Fraction
 	}
 	sources := shuffled(n, fractions, stream(seed, kindStream))
-	var classes []int
-	if len(m.Sizes) > 0 {
-		fractions = make([]float64, len(m.Sizes))
-		for i := range m.Sizes {
-			fractions[i] = m.Sizes[i].Fraction
+	classes := make([][]int, len(m.Sources)) // by source, which all have the same stream
+	for i := range m.Sources {
+		var shares []float64
+		for _, c := range m.sizes(i) {
+			shares = append(shares, c.Fraction)
 		}
-		classes = shuffled(n, fractions, stream(seed, classStream))
+		if len(shares) > 0 {
+			classes[i] = shuffled(n, shares, stream(seed, classStream))
+		}
 	}
 	sizes, out := stream(seed, sizeStream), make([]Recipe, n)
-	for i := range out {
-		s, u, own := &m.Sources[sources[i]], sizes.Float64(), sizes.Uint64()
+	for i, of := range sources {
+		s, u, own := &m.Sources[of], sizes.Float64(), sizes.Uint64()
 		if s.Workflow != nil {
-			out[i] = Recipe{Tasks: len(s.Workflow.Tasks), Workflow: s.Workflow}
+			out[i] = Recipe{Source: of, Tasks: len(s.Workflow.Tasks), Workflow: s.Workflow}
 			continue
 		}
-		c := &m.Sizes[classes[i]]
+		c := &m.sizes(of)[classes[of][i]]
 		lo, step := c.Min, 1
 		if c.Even {
 			lo, step = c.Min+c.Min%2, 2
 		}
-		out[i] = Recipe{Kind: s.Kind, Tasks: lo + step*int(u*float64((c.Max-lo)/step+1)), Seed: own}
+		out[i] = Recipe{Source: of, Kind: s.Kind, Tasks: lo + step*int(u*float64((c.Max-lo)/step+1)), Seed: own}
 		if s.Choices != nil {
 			out[i].Params = s.Choices.Parameters(rand.New(rand.NewPCG(own, kindStream)))
 		}
 	}
 	return out, nil
+}
+
+// sizes are those of a source.
+func (m *Mix) sizes(of int) []SizeClass {
+	if own := m.Sources[of].Sizes; len(own) > 0 {
+		return own
+	}
+	return m.Sizes
 }
 
 // check refuses, before anything is drawn, workflows that cannot be made.
@@ -300,7 +308,7 @@ func (m *Mix) check() error {
 		if err != nil {
 			return err
 		}
-		for _, c := range m.Sizes {
+		for _, c := range m.sizes(i) {
 			for _, n := range []int{c.Min, c.Max} {
 				if err := k.Check(n); err != nil && c.Min == c.Max {
 					return err

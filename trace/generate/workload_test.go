@@ -6,20 +6,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"gantry/trace"
 	"gantry/trace/generate"
 )
-
-func plan(tb testing.TB, l load, seed uint64) *drawn {
-	tb.Helper()
-	p, err := l.Plan(seed)
-	must(tb, err)
-	return p
-}
 
 // shape is all of a workflow but where it came from.
 func shape(w *trace.Workflow) *trace.Workflow {
@@ -143,7 +135,7 @@ func TestRescaledRuntimesSumToTheTotalAndKeepTheirProportions(t *testing.T) {
 func TestPoissonArrivals(t *testing.T) {
 	at := func(a generate.Arrivals, n int, seed uint64) []time.Duration {
 		t.Helper()
-		ts, err := a(n, seed, func() (time.Duration, error) { return 30 * time.Minute, nil })
+		ts, err := a(n, seed, 30*time.Minute)
 		must(t, err)
 		return ts
 	}
@@ -184,7 +176,7 @@ func TestOtherArrivals(t *testing.T) {
 		"every":    {generate.Every(time.Minute), []time.Duration{0, time.Minute, 2 * time.Minute}},
 		"recorded": {generate.Recorded([]time.Duration{5, 9, 1, 1}), []time.Duration{1, 1, 5}},
 	} {
-		if got, err := c.a(3, 1, nil); err != nil || !slices.Equal(got, c.want) {
+		if got, err := c.a(3, 1, 0); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v %v, want %v", name, got, err, c.want)
 		}
 	}
@@ -192,7 +184,7 @@ func TestOtherArrivals(t *testing.T) {
 		"interval too long": generate.Every(math.MaxInt64 / 2),
 		"no work":           generate.Utilised(0.5, 1, false),
 	} {
-		if ts, err := a(3, 1, func() (time.Duration, error) { return 0, nil }); err == nil {
+		if ts, err := a(3, 1, 0); err == nil {
 			t.Errorf("%s: accepted, arrivals %v", name, ts)
 		}
 	}
@@ -200,7 +192,7 @@ func TestOtherArrivals(t *testing.T) {
 
 func TestWorkloadIOfThePaper(t *testing.T) {
 	p := plan(t, load{Workflows: 3000, Mix: workloadI(), Totals: paperTotals(),
-		Arrivals: generate.Utilised(0.98, 100, false), Bare: true}, 1)
+		Arrivals: generate.Utilised(0.98, 100, false)}, 1)
 	kinds, classes, all := map[string]int{}, [3]int{}, 0
 	for i, r := range p.Recipes {
 		kinds[r.Kind]++
@@ -216,9 +208,7 @@ func TestWorkloadIOfThePaper(t *testing.T) {
 		default:
 			t.Errorf("workflow %d has size %d", i, n)
 		}
-		w, err := p.Workflow(i)
-		must(t, err)
-		if generate.Total(w) != p.Totals[i] {
+		if w := p.Workflow(t, i); generate.Total(w) != p.Totals[i] {
 			t.Fatalf("workflow %d has a total of %v, want %v", i, generate.Total(w), p.Totals[i])
 		}
 		all += r.Tasks
@@ -236,29 +226,11 @@ func TestWorkloadIOfThePaper(t *testing.T) {
 }
 
 func TestWorkloadIIOfThePaper(t *testing.T) {
-	l := load{Workflows: 1000, Mix: workloadII(t), Bare: true}
-	plain := plan(t, l, 1)
-	l.MeanTotal = time.Hour
-	p := plan(t, l, 1)
-	sum, factor := 0.0, 0.0
-	seen := map[generate.Daggen]int{}
-	for i := range p.Recipes {
-		w, err := p.Workflow(i)
-		must(t, err)
-		was, err := plain.Workflow(i)
-		must(t, err)
-		f := generate.Total(w).Seconds() / generate.Total(was).Seconds()
-		if i == 0 {
-			factor = f
-		}
-		if math.Abs(f/factor-1) > 1e-6 {
-			t.Fatalf("workflow %d is scaled by %v, others by %v", i, f, factor)
-		}
-		sum += generate.Total(w).Hours()
-		seen[*p.Recipes[i].Params.(*generate.Daggen)]++
-	}
-	if math.Abs(sum/1000-1) > 1e-6 {
-		t.Errorf("mean total %v h, want 1", sum/1000)
+	mix, seen := workloadII(t), map[generate.Daggen]int{}
+	recipes, err := mix.Draw(1000, 1)
+	must(t, err)
+	for i := range recipes {
+		seen[*recipes[i].Params.(*generate.Daggen)]++
 	}
 	if len(seen) != 3*2*2 { // jump, regular, fat
 		t.Errorf("%d combinations of parameters, want 12: %v", len(seen), seen)
@@ -272,7 +244,7 @@ func TestWorkloadIIOfThePaper(t *testing.T) {
 
 func TestOneChoiceOfALoadLeavesTheOthersAsTheyWere(t *testing.T) {
 	base := load{Workflows: 200, Mix: workloadI(), Totals: paperTotals(),
-		Arrivals: generate.Poisson(98, false), Bare: true}
+		Arrivals: generate.Poisson(98, false)}
 	want := plan(t, base, 6)
 	totals := base
 	totals.Totals = generate.Constant(time.Hour)
@@ -303,33 +275,16 @@ func TestOneChoiceOfALoadLeavesTheOthersAsTheyWere(t *testing.T) {
 	}
 }
 
-func TestPlansMakeTheSameWorkflowsInAnyOrder(t *testing.T) {
-	p := plan(t, load{Workflows: 40, Mix: workloadI(), Totals: paperTotals()}, 2)
-	forth := make([]*trace.Workflow, 40)
-	var wg sync.WaitGroup
-	for i := range forth {
-		wg.Go(func() { forth[i], _ = p.Workflow(i) })
-	}
-	wg.Wait()
-	for i := 39; i >= 0; i-- {
-		w, err := p.Workflow(i)
-		if err != nil || !reflect.DeepEqual(w, forth[i]) {
-			t.Fatalf("workflow %d differs when made again: %v", i, err)
-		}
-	}
-}
-
 func TestMixOfFilesAndGenerators(t *testing.T) {
 	own := made(t, "montage", 25, 1)
 	before := generate.Total(own)
-	l := load{Workflows: 10, Totals: paperTotals(),
+	l := load{Workflows: 10, Totals: paperTotals(), Arrivals: generate.AtOnce(),
 		Mix: generate.Mix{Sizes: []generate.SizeClass{{Fraction: 1, Min: 31, Max: 31}},
 			Sources: []generate.Source{{Fraction: 3, Workflow: own}, {Fraction: 2, Kind: "cybershake"}}}}
 	p := plan(t, l, 1)
 	files := 0
 	for i := range p.Recipes {
-		w, err := p.Workflow(i)
-		must(t, err)
+		w := p.Workflow(t, i)
 		if w.Name == "Montage" {
 			files++
 		}
@@ -347,19 +302,12 @@ func TestBadLoadsAreRefusedWithAReason(t *testing.T) {
 	sizes := []generate.SizeClass{{Fraction: 1, Min: 30, Max: 40}}
 	of := func(s ...generate.Source) generate.Mix { return generate.Mix{Sizes: sizes, Sources: s} }
 	montage := generate.Source{Fraction: 1, Kind: "montage"}
-	for _, c := range []struct {
-		l    load
-		want string
-	}{
-		{load{Mix: of(montage)}, "at least one"},
-		{load{Workflows: 1, Mix: of(generate.Source{Fraction: 1, Kind: "monta"})}, "no generator"},
-		{load{Workflows: 1, Mix: generate.Mix{Sizes: []generate.SizeClass{{1, 5, 40, false}},
-			Sources: []generate.Source{montage}}}, "at least 13"},
-		{load{Workflows: 1, Mix: of(montage), Totals: paperTotals(), MeanTotal: 1},
-			"excludes a distribution"},
+	for want, mix := range map[string]generate.Mix{
+		"no generator": of(generate.Source{Fraction: 1, Kind: "monta"}),
+		"at least 13":  {Sizes: []generate.SizeClass{{1, 5, 40, false}}, Sources: []generate.Source{montage}},
 	} {
-		if _, err := c.l.Plan(1); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: error %v, want one with %q", c.l.Mix, err, c.want)
+		if _, err := mix.Draw(1, 1); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: error %v, want one with %q", mix, err, want)
 		}
 	}
 }

@@ -32,7 +32,6 @@ const (
 type part struct {
 	*scenario.StreamSource
 	source generate.Source
-	sizes  []generate.SizeClass
 	inputs string
 	cores  float64 // work over total runtime, of one of its workflows: 1 where every task has one core
 }
@@ -49,15 +48,19 @@ func (l *Loader) stream(w *scenario.Workload, repetition int) ([]executor.Submis
 		return nil, err
 	}
 	seed := streamSeed(w, repetition)
-	recipes, of, err := draw(parts, s.Count, seed)
+	mix := generate.Mix{Sizes: s.Sizes}
+	for i := range parts {
+		mix.Sources = append(mix.Sources, parts[i].source)
+	}
+	recipes, err := mix.Draw(s.Count, seed)
 	if err != nil {
 		return fail(err)
 	}
-	totals, mean, err := totals(s, parts, recipes, of, seed)
+	totals, mean, err := totals(s, parts, recipes, seed)
 	if err != nil {
 		return fail(err)
 	}
-	arrive, err := arrivals(&s.Arrivals, l.Platform)(s.Count, seed, func() (time.Duration, error) { return mean, nil })
+	arrive, err := arrivals(&s.Arrivals, l.Platform)(s.Count, seed, mean)
 	if err != nil {
 		return fail(err)
 	}
@@ -68,15 +71,15 @@ func (l *Loader) stream(w *scenario.Workload, repetition int) ([]executor.Submis
 	tenant, class, due := chooser(s.Tenants, seed, tenantStream), chooser(s.Classes, seed, classStream),
 		rand.New(rand.NewPCG(seed, deadlineStream))
 	held := rand.New(rand.NewPCG(seed, releaseStream))
-	means, err := criticalPaths(s, recipes, of, totals, len(parts))
+	means, err := criticalPaths(s, recipes, totals, len(parts))
 	if err != nil {
 		return fail(err)
 	}
 	digits := len(fmt.Sprint(s.Count))
-	d := &drawn{l, w, parts, recipes, of, totals}
+	d := &drawn{l, w, parts, recipes, totals}
 	subs, listed := make([]executor.Submission, count), w.Listed()
 	for i := range subs {
-		p := &parts[of[i]]
+		p := &parts[recipes[i].Source]
 		subs[i] = executor.Submission{At: planner.Time(arrive[i]),
 			Draw: func(sub *executor.Submission) error { return d.make(sub, i) }, Tenant: tenant(),
 			Inputs: p.inputs, Data: placement(p.Data, w, repetition, listed+i),
@@ -99,7 +102,8 @@ func (l *Loader) stream(w *scenario.Workload, repetition int) ([]executor.Submis
 			if err := d.make(&sample, i); err != nil {
 				return nil, err
 			}
-			if subs[i].Due, err = l.deadline(s.Deadline, sample.Workflow, start, means[of[i]], u); err != nil {
+			subs[i].Due, err = l.deadline(s.Deadline, sample.Workflow, start, means[recipes[i].Source], u)
+			if err != nil {
 				return nil, at(w, p.Line, err)
 			}
 		}
@@ -113,13 +117,12 @@ type drawn struct {
 	*scenario.Workload
 	parts   []part
 	recipes []generate.Recipe
-	of      []int           // part, by workflow
 	totals  []time.Duration // total runtimes; nil: as generated
 }
 
 // make makes workflow i.
 func (d *drawn) make(sub *executor.Submission, i int) error {
-	p := &d.parts[d.of[i]]
+	p := &d.parts[d.recipes[i].Source]
 	wf, err := d.recipes[i].Make(!d.Stream.Files)
 	if err == nil && d.totals != nil && d.totals[i] > 0 {
 		err = generate.Rescale(wf, d.totals[i])
@@ -139,15 +142,15 @@ func (d *drawn) make(sub *executor.Submission, i int) error {
 
 // criticalPaths returns the mean critical path of each part of the mix, of its first workflows, where the rule for
 // deadlines asks for it.
-func criticalPaths(s *scenario.Stream, recipes []generate.Recipe, of []int, totals []time.Duration,
-	parts int) ([]time.Duration, error) {
+func criticalPaths(s *scenario.Stream, recipes []generate.Recipe, totals []time.Duration, parts int,
+) ([]time.Duration, error) {
 	const first = 200
 	means, drawn := make([]time.Duration, parts), make([]time.Duration, parts)
 	if s.Deadline == nil || s.Deadline.Normal == 0 {
 		return means, nil
 	}
 	for i := range recipes {
-		p := of[i]
+		p := recipes[i].Source
 		if drawn[p] == first {
 			continue
 		}
@@ -197,13 +200,10 @@ func (l *Loader) parts(w *scenario.Workload) (parts []part, err error) {
 		src := &s.Mix[i]
 		fail := func(err error) ([]part, error) { return nil, at(w, src.Line, err) }
 		if src.Generator != "" {
-			p := part{StreamSource: src, cores: 1, sizes: src.Sizes,
-				source: generate.Source{Fraction: src.Fraction, Kind: src.Generator, Choices: src.Choices}}
-			if len(p.sizes) == 0 {
-				p.sizes = s.Sizes
-			}
+			p := part{StreamSource: src, cores: 1, source: generate.Source{Fraction: src.Fraction,
+				Kind: src.Generator, Choices: src.Choices, Sizes: src.Sizes}}
 			// A source that makes no workflow is reported with its line.
-			alone := generate.Mix{Sizes: p.sizes, Sources: []generate.Source{p.source}}
+			alone := generate.Mix{Sizes: s.Sizes, Sources: []generate.Source{p.source}}
 			alone.Sources[0].Fraction = 1
 			sample, err := alone.Draw(1, 1)
 			if err != nil {
@@ -239,67 +239,17 @@ func (l *Loader) parts(w *scenario.Workload) (parts []part, err error) {
 	return parts, nil
 }
 
-// draw returns the part that every workflow is from, and its recipe. The part does not depend on sizes.
-func draw(parts []part, n int, seed uint64) (recipes []generate.Recipe, of []int, err error) {
-	// Stand-ins tell which source was drawn; then every source draws with its own sizes.
-	var standIns, real generate.Mix
-	index := map[*trace.Workflow]int{}
-	for i := range parts {
-		stand := &trace.Workflow{}
-		index[stand] = i
-		standIns.Sources = append(standIns.Sources, generate.Source{Fraction: parts[i].source.Fraction,
-			Workflow: stand})
-		real.Sources = append(real.Sources, parts[i].source)
-	}
-	which, err := standIns.Draw(n, seed)
-	if err != nil {
-		return nil, nil, err
-	}
-	recipes, of = make([]generate.Recipe, n), make([]int, n)
-	bySizes := map[string][]generate.Recipe{}
-	for i := range which {
-		of[i] = index[which[i].Workflow]
-		p := &parts[of[i]]
-		if p.source.Workflow != nil {
-			recipes[i] = generate.Recipe{Tasks: len(p.source.Workflow.Tasks), Workflow: p.source.Workflow}
-			continue
-		}
-		key := fmt.Sprint(p.sizes)
-		drawn := bySizes[key]
-		if drawn == nil {
-			m := generate.Mix{Sizes: p.sizes, Sources: sized(parts, key, real.Sources)}
-			if drawn, err = m.Draw(n, seed); err != nil {
-				return nil, nil, err
-			}
-			bySizes[key] = drawn
-		}
-		recipes[i] = drawn[i]
-	}
-	return recipes, of, nil
-}
-
-// sized leaves sources of other sizes out of a mix without moving the others: a stand-in takes their places.
-func sized(parts []part, key string, sources []generate.Source) []generate.Source {
-	out := append([]generate.Source(nil), sources...)
-	for i := range out {
-		if parts[i].source.Workflow == nil && fmt.Sprint(parts[i].sizes) != key {
-			out[i] = generate.Source{Fraction: out[i].Fraction, Workflow: &trace.Workflow{}}
-		}
-	}
-	return out
-}
-
 // totals draws the total runtimes, nil if they are as generated, and returns the mean work of a workflow, by which a
 // utilisation is imposed. The mean is that of the distribution where there is one, and else, or where the load is to be
 // exact, that of this very stream.
-func totals(s *scenario.Stream, parts []part, recipes []generate.Recipe, of []int, seed uint64) (all []time.Duration,
+func totals(s *scenario.Stream, parts []part, recipes []generate.Recipe, seed uint64) (all []time.Duration,
 	mean time.Duration, err error) {
 	if s.Total.Distribution != "as-generated" {
 		d := distribution(&s.Total)
 		all, share, sum := d.Draw(len(recipes), seed), 0.0, 0.0
 		if s.Arrivals.Exact {
 			for i, total := range all {
-				sum += total.Seconds() * parts[of[i]].cores
+				sum += total.Seconds() * parts[recipes[i].Source].cores
 			}
 			return all, time.Duration(sum / float64(len(all)) * 1e9), nil
 		}
@@ -324,7 +274,7 @@ func totals(s *scenario.Stream, parts []part, recipes []generate.Recipe, of []in
 		}
 		all[i] = generate.Total(wf)
 		total += all[i].Seconds()
-		work += all[i].Seconds() * parts[of[i]].cores
+		work += all[i].Seconds() * parts[recipes[i].Source].cores
 	}
 	n := float64(len(recipes))
 	if !scaled {
