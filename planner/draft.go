@@ -228,12 +228,9 @@ func (d *Draft) ActiveEnd(t TaskID) Time {
 const minRemaining = time.Millisecond
 
 // Due yields the segments that are to start in this round, in the order in which they were reserved.
-func (d *Draft) Due() iter.Seq[Segment] { return d.DueFrom(0) }
-
-// DueFrom yields those of Due that were reserved since Dues returned n.
-func (d *Draft) DueFrom(n int) iter.Seq[Segment] {
+func (d *Draft) Due() iter.Seq[Segment] {
 	return func(yield func(Segment) bool) {
-		for _, it := range d.starts[n:] {
+		for _, it := range d.starts {
 			if d.isCurrent(it) && d.segs.at(it.task).due && !yield(*d.segs.at(it.task)) {
 				return
 			}

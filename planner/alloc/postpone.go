@@ -20,10 +20,8 @@ type BusyFinishesFirst struct {
 	waiting map[planner.NodeID]int
 	full    bool // the chosen node has as many since it was chosen
 
-	planned room // by the ends that were planned
-	// By node, the tasks that are about to start: the first counted reservations of the round.
-	starting map[planner.NodeID][]release
-	counted  int
+	planned  room                         // by the ends that were planned
+	starting map[planner.NodeID][]release // tasks that are about to start, by node
 	// The busy node that becomes idle first is the same for all tasks of one need, until one starts.
 	now   planner.Time
 	round int64
@@ -61,36 +59,32 @@ func (b *BusyFinishesFirst) waits(c *planner.Cycle, t *planner.Task, idle planne
 
 // first returns the node without room for need that is estimated to have it first, and when; None if all have room.
 func (b *BusyFinishesFirst) first(c *planner.Cycle, need unit.Vector) (planner.NodeID, planner.Time) {
-	same := b.starting != nil && b.now == c.Now() && b.round == c.Round() && b.need == need && !b.full
-	if same && b.due == c.Draft.Dues() {
+	again := b.starting != nil && b.now == c.Now() && b.round == c.Round()
+	if again && b.need == need && !b.full && b.due == c.Draft.Dues() {
 		return b.busy, b.from
 	}
-	if !same || b.taken(c) {
-		if b.now != c.Now() || b.round != c.Round() || b.starting == nil {
-			if b.starting == nil {
-				b.starting, b.waiting = map[planner.NodeID][]release{}, map[planner.NodeID]int{}
-			}
-			clear(b.starting)
-			clear(b.waiting)
-			b.counted = 0
-		}
-		b.now, b.round, b.need, b.due, b.full = c.Now(), c.Round(), need, 0, false
-		b.count(c)
-		b.busy, b.from = planner.None, unit.Never
-		for n := range c.NodeCount() {
-			soonest := unit.Never // no room before
-			for _, a := range c.Active(n) {
-				soonest = min(soonest, b.end(c, a))
-			}
-			b.consider(c, n, soonest)
-		}
+	if b.starting == nil {
+		b.starting, b.waiting = map[planner.NodeID][]release{}, map[planner.NodeID]int{}
 	}
-	// Busy nodes stay busy, and have room as soon; tasks that are about to start make other nodes busy.
-	b.count(c)
-	for seg := range c.Draft.DueFrom(b.due) {
+	if !again {
+		clear(b.waiting)
+	}
+	b.now, b.round, b.need, b.due, b.full = c.Now(), c.Round(), need, c.Draft.Dues(), false
+	clear(b.starting)
+	for seg := range c.Draft.Due() {
+		b.starting[seg.Node] = append(b.starting[seg.Node], release{seg.End, seg.Hold})
+	}
+	b.busy, b.from = planner.None, unit.Never
+	for n := range c.NodeCount() {
+		soonest := unit.Never // no room before
+		for _, a := range c.Active(n) {
+			soonest = min(soonest, b.end(c, a))
+		}
+		b.consider(c, n, soonest)
+	}
+	for seg := range c.Draft.Due() { // tasks that are about to start make nodes busy
 		b.consider(c, seg.Node, c.Now())
 	}
-	b.due = c.Draft.Dues()
 	return b.busy, b.from
 }
 
@@ -98,24 +92,6 @@ func (b *BusyFinishesFirst) first(c *planner.Cycle, need unit.Vector) (planner.N
 func (b *BusyFinishesFirst) wait() {
 	b.waiting[b.busy]++
 	b.full = b.waiting[b.busy] == b.Waiters
-}
-
-// taken reports whether tasks of other needs took room of the chosen node: then it has room later.
-func (b *BusyFinishesFirst) taken(c *planner.Cycle) bool {
-	for seg := range c.Draft.DueFrom(b.due) {
-		if seg.Node == b.busy {
-			return true
-		}
-	}
-	return false
-}
-
-// count takes in the reservations for this round since its last call.
-func (b *BusyFinishesFirst) count(c *planner.Cycle) {
-	for seg := range c.Draft.DueFrom(b.counted) {
-		b.starting[seg.Node] = append(b.starting[seg.Node], release{seg.End, seg.Hold})
-	}
-	b.counted = c.Draft.Dues()
 }
 
 // consider takes node n if it is without room and has it earlier than the present choice, or as early and is faster, or
