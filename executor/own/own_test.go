@@ -68,14 +68,6 @@ func program(as string) {
 			return
 		}
 		var m message
-		if as == "echo" {
-			said := "{}\n"
-			if strings.Contains(string(line[:16]), "begin") {
-				said = "{\"protocol\":1}\n"
-			}
-			os.Stdout.WriteString(said)
-			continue
-		}
 		if err := json.Unmarshal(line, &m); err != nil {
 			panic(err)
 		}
@@ -340,26 +332,6 @@ func TestMessagesFollowTheSchema(t *testing.T) {
 	}
 	if whole != 4 {
 		t.Errorf("%d times the whole state, want 4", whole)
-	}
-}
-
-// Rounds with a program that answers at once: what gantry adds to the program's own time.
-func BenchmarkRound(b *testing.B) {
-	b.Setenv(asEnv, "echo")
-	path, err := os.Executable()
-	if p := os.Getenv("GANTRY_TEST_ECHO"); p != "" {
-		path = p
-	}
-	must(b, err)
-	pol, err := policy.Parse("exec:" + path)
-	must(b, err)
-	x := plannertest.New(b, pol, "nodes 1 1\nW a=3 b=2 c=1 a>c")
-	defer x.Planner.End()
-	x.Arrive()
-	for b.Loop() {
-		if _, err := x.Planner.Plan(b.Context(), 0); err != nil {
-			b.Fatal(err)
-		}
 	}
 }
 
