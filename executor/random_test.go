@@ -585,8 +585,8 @@ func orders(t *testing.T, e *executor.Engine) (all []string) {
 	t.Helper()
 	e.Watch = func(_ planner.View, events []planner.Event, admitted []*executor.Admission) {
 		for _, a := range admitted {
-			for i := range a.Arrived.Tasks {
-				all = append(all, fmt.Sprintf("task %d is in stage %d", a.Arrived.Tasks[i].ID, a.Arrived.Tasks[i].Stage))
+			for _, task := range a.Arrived.Tasks {
+				all = append(all, fmt.Sprintf("task %d is in stage %d", task.ID, task.Stage))
 			}
 		}
 		for _, ev := range events {
