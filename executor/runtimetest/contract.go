@@ -342,24 +342,15 @@ func (h *harness) must(err error) {
 
 func (h *harness) start(a planner.AttemptID, w Work) executor.Launch {
 	h.t.Helper()
-	l := h.launch(planner.TaskID(a), w)
-	l.Attempt = a
-	h.must(h.Runtime.Start(h.ctx, l))
-	return l
-}
-
-// launch is a task that nobody has ordered yet.
-func (h *harness) launch(task planner.TaskID, w Work) executor.Launch {
-	h.t.Helper()
 	spec := h.Task(h.t, w)
 	if spec == nil {
 		h.t.Skip("this runtime has no such task")
 	}
-	l := executor.Launch{Attempt: planner.None, Task: task, Try: 1, Node: 0, Hold: h.Hold, Queued: h.Runtime.Now(),
-		Spec: spec}
+	l := executor.Launch{Attempt: a, Task: planner.TaskID(a), Try: 1, Hold: h.Hold, Queued: h.Runtime.Now(), Spec: spec}
 	if w == Steady {
 		l.Keeps = &executor.Keeping{Size: 10_000}
 	}
+	h.must(h.Runtime.Start(h.ctx, l))
 	return l
 }
 
