@@ -142,6 +142,7 @@ func (a *analysis) String() string {
 		b.WriteString("No task failed.\n")
 		return b.String()
 	}
+	task := executor.QuoteLine([]string{f.Workflow + "/" + f.Task})
 	shown.Names(&f.Failure)
 	shown.Names(&f.Blocked)
 	fmt.Fprintf(&b, "First failure: %s/%s (%s), %s", f.Workflow, f.Task, shown.Line(f.label),
@@ -159,8 +160,7 @@ func (a *analysis) String() string {
 	b.WriteString("\n")
 	b.Also(f.Dir != "", "  work directory: %s\n", f.Dir)
 	b.Also(f.Repeat != "", "  repeat it:      %s\n", f.Repeat)
-	fmt.Fprintf(&b, "  its history:    gantry explain %s %s\n", a.Run,
-		executor.Quote([]string{f.Workflow + "/" + f.Task}))
+	fmt.Fprintf(&b, "  its history:    gantry explain %s %s\n", a.Run, task)
 	if n := len(a.Others); n > 0 {
 		fmt.Fprintf(&b, "\n%s:\n", term.Plural(n, "further failure"))
 		for _, x := range a.Others[:min(n, mostNamed)] {

@@ -66,6 +66,7 @@ const (
 // explain prints the state of a task and the reason for it, then its history. Name is that of the run or submission.
 func explain(w io.Writer, l *sqlite.Life, name string) {
 	program := programText(l)
+	task := executor.QuoteLine([]string{l.Task})
 	shown.Names(l)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s/%s (%s, #%d) of run %s: %s\n", l.Workflow, l.Task, l.Label, l.ID, l.Run, verdict(l))
@@ -109,7 +110,7 @@ func explain(w io.Writer, l *sqlite.Life, name string) {
 		fmt.Fprintf(&b, "  %10.3f s  %s\n", time.Duration(s.at).Seconds(), s.text)
 	}
 	if last := l.Last(); last != nil && last.Outcome != "" && last.Outcome != "ok" {
-		fmt.Fprintf(&b, "\n  output: gantry logs %s %s\n", name, executor.Quote([]string{l.Task}))
+		fmt.Fprintf(&b, "\n  output: gantry logs %s %s\n", name, task)
 	}
 	_, _ = io.WriteString(w, b.String())
 }

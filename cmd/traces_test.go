@@ -31,7 +31,7 @@ func TestForeignTracesAreUsed(t *testing.T) {
 		20<<20*102/100 || n > 22<<20 {
 		t.Errorf("tasks that peaked at 20 MiB may hold %d bytes", n)
 	}
-	expect(t, exitOK, []string{"DOT", "1 edge", "runtime of 2 tasks: default of 1s"}, "check", in("a.dot"))
+	expect(t, exitOK, []string{"DOT", "1 edge", "runtime of 2 tasks: unknown; plans"}, "check", in("a.dot"))
 	expect(t, exitInput, []string{"--graph", "traces of Nextflow"}, "check", "--graph", in("a.dot"), in("a.dot"))
 	expect(t, exitInput, []string{"--gflops", "DOT"}, "check", "--gflops", "2", in("trace.txt"))
 }

@@ -286,4 +286,9 @@ func TestNamesCannotForgeALine(t *testing.T) {
 			}
 		}
 	}
+	for _, args := range [][]string{{"analyze"}, {"explain", "able-curie-2222", "#0"}} { // for a shell to paste
+		if _, out, _ := invoke(t, append(args, "--dir="+dir)...); !strings.Contains(out, `split\n`+forged+`\x1b[2J\r`) {
+			t.Errorf("gantry %q names the task otherwise:\n%s", args, out)
+		}
+	}
 }

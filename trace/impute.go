@@ -38,6 +38,7 @@ const (
 	ruleFullCPU       = "100% of each core"
 	ruleSubWorkflow   = "0 s for a sub-workflow node, which is not expanded"
 	ruleDefaultFormat = "default of %v"
+	ruleUnknown       = "unknown; plans and simulations take %v"
 )
 
 // Impute fills in the values that w lacks and marks them in Imputed. The rules, in this order:
@@ -118,7 +119,7 @@ func Impute(w *Workflow, d Defaults) []Imputation {
 				fill(Runtime, ruleMedian)
 			default:
 				t.Runtime = typical
-				fill(Runtime, fmt.Sprintf(ruleDefaultFormat, d.Runtime))
+				fill(Runtime, fmt.Sprintf(ruleUnknown, d.Runtime))
 			}
 		}
 		if m := memory[t.Kind]; m > 0 && lacks(Memory) {
