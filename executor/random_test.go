@@ -665,7 +665,7 @@ func TestRestartFromTheLogAtAnyPoint(t *testing.T) {
 	}
 	for _, spec := range specs {
 		t.Run(spec, func(t *testing.T) {
-			for seed := range seedtest.Seeds(t, 10) {
+			for seed := range seedtest.Seeds(t, 5) {
 				restart(t, spec, seed)
 			}
 		})
