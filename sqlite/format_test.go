@@ -124,7 +124,7 @@ func TestOtherLogsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct{ made, want string }{
 		"a gantry of before 0.1.0": {"CREATE TABLE runs(id); PRAGMA user_version = 12", "before release 0.1.0"},
 		"a newer gantry": {"CREATE TABLE runs(id); PRAGMA application_id = 0x67616e74; PRAGMA user_version = 2",
-			"has format 2: use the gantry that wrote it"},
+			"has format 2, this gantry reads 1: use the gantry that wrote it"},
 		"another program": {"CREATE TABLE t(x)", "not a log of gantry's"},
 	} {
 		path := filepath.Join(t.TempDir(), sqlite.FileName)
