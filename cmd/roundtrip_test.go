@@ -124,6 +124,16 @@ func TestAnExportedRunWithLearnedEstimatesSimulatesToTheSameMakespan(t *testing.
 			t.Errorf("%s: %v s, and %v s when that is replayed", p, first, again)
 		}
 		differ = differ || simulate("known", export, "--estimator=oracle") != first
+		named := simulate("named", export, "--estimator=declared")
+		expect(t, exitOK, nil, "export", fresh, "--format", "wfformat", "-o", twice, "named")
+		if again := simulate("named-again", twice); again != named {
+			t.Errorf("%s: %v s with an estimator that is named, and %v s from the export", p, named, again)
+		}
+		simulate("beside", export, flow) // of which nobody measured anything
+		if n := one[int](t, strings.TrimPrefix(fresh, "--dir="), "SELECT count(*) FROM v_estimates WHERE run = "+
+			"'beside' AND source = 'default'"); n > 0 {
+			t.Errorf("%s: %d estimates beside those of the export forget the runtimes of their trace", p, n)
+		}
 	}
 	if !differ {
 		t.Error("estimates make no difference in this test")

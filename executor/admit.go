@@ -48,7 +48,7 @@ type Admitter struct {
 	// Declare, if set, tells the estimator the declared runtimes of a task.
 	Declare func(t planner.TaskID, run time.Duration, on []time.Duration, source planner.Source)
 	Oracle  bool // it is told true runtimes where users gave estimates
-	// Undeclared says that runtimes of traces are measurements: only the estimates that they give were declared.
+	// Undeclared says that runtimes of traces with estimates are measurements: only those estimates were declared.
 	Undeclared bool
 	// Forget tells it that the workflow of a task has ended; nil if nobody wants to know.
 	Forget func(t planner.TaskID)
@@ -155,7 +155,7 @@ func (a *Admitter) declare(adm *Admission) {
 		case a.Oracle:
 		case spec.Declared > 0:
 			run = spec.Declared
-		case a.Undeclared:
+		case a.undeclared(&adm.Submission):
 			run, on, source = trace.UnknownRuntime, nil, planner.SourceDefault
 		}
 		if a.Lasts != nil && spec.Emulated() {
@@ -163,6 +163,10 @@ func (a *Admitter) declare(adm *Admission) {
 		}
 		a.Declare(adm.Arrived.Tasks[i].ID, run, on, source)
 	}
+}
+
+func (a *Admitter) undeclared(sub *Submission) bool {
+	return a.Undeclared && sub.Workflow.Estimates != nil
 }
 
 // heldBack makes declared runs as long as reading and writing take. That time does not follow the speed of nodes:
@@ -518,7 +522,7 @@ func (a *Admitter) task(sub *Submission, adm *Admission, i int, spec *TaskSpec) 
 	spec.TimeLimit, spec.DiskLimit = scaled(t.TimeLimit, scale), t.DiskLimit
 	spec.Run, spec.RunOn = declaredRuns(sub, i, scale)
 	spec.Overhead = scaled(t.Overhead, scale)
-	if spec.Emulated() || a.Undeclared { // a program that runs again lasts as it was measured
+	if spec.Emulated() || a.undeclared(sub) { // a program that runs again lasts as it was measured
 		spec.Declared = scaled(t.Estimate, scale)
 	}
 	spec.Inputs = pick(adm.Files, a.placed(t.Inputs))

@@ -350,14 +350,17 @@ type learned struct {
 	history     []predict.Sample
 }
 
-// estimatesIn returns those that the trace of one of these workflows tells of; nil if none does.
-func estimatesIn(subs []executor.Submission) *trace.Estimates {
+// estimatesIn returns those that the trace of one of these workflows tells of; nil if none does. Unless they count the
+// workflows lose them, so that no export tells of them.
+func estimatesIn(subs []executor.Submission, count bool) (told *trace.Estimates) {
 	for i := range subs {
-		if w := subs[i].Workflow; w != nil && w.Estimates != nil {
-			return w.Estimates
+		if w := subs[i].Workflow; w != nil && count {
+			told = cmp.Or(told, w.Estimates)
+		} else if w != nil {
+			w.Estimates = nil
 		}
 	}
-	return nil
+	return told
 }
 
 // know reads the past, and teaches it. Simulations correct nothing at first, as in the paper.

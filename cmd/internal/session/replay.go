@@ -156,9 +156,7 @@ func (r *rerun) plan(ctx context.Context, policy string) (p *Planning, w work, e
 // measurements.
 func (r *rerun) repeat(ctx context.Context, p *Planning) (w work, err error) {
 	p.Set.Reuse, p.Set.Scratch = false, false // tasks repeat their outcomes of the run, and there are no files
-	if p.Set.EstimateAsTrace {
-		p.told = estimatesIn(r.subs)
-	}
+	p.told = estimatesIn(r.subs, p.Set.EstimateAsTrace)
 	if w.Engine, err = p.Assemble(ctx); err != nil {
 		return w, err
 	}

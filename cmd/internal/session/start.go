@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -65,17 +66,15 @@ func (p *Planning) read(ctx context.Context, in *Inputs, o *Options) (w work, er
 	if w.subs, err = p.load(in, o); err != nil {
 		return w, err
 	}
-	if set.Estimator == "" {
-		set.Estimator = predict.KindDeclared
-		if told := estimatesIn(w.subs); told != nil && set.Measured == "" {
-			if p.told, set.EstimateAsTrace = told, true; told.Learn {
-				set.Estimator = predict.KindLearned
-			}
-			if w.Engine, err = p.Assemble(ctx); err != nil {
-				return w, err
-			}
+	if p.told = estimatesIn(w.subs, set.Estimator == ""); p.told != nil {
+		if set.EstimateAsTrace = true; p.told.Learn {
+			set.Estimator = predict.KindLearned
+		}
+		if w.Engine, err = p.Assemble(ctx); err != nil {
+			return w, err
 		}
 	}
+	set.Estimator = cmp.Or(set.Estimator, predict.KindDeclared)
 	set.Reuse = set.Reuse || in.reuse && Capabilities(set.Runtime).Programs
 	set.WarmUp, set.CoolDown, w.repetitions = in.warmUp, in.coolDown, max(1, in.repetitions)
 	if err := w.check(p, w.subs, false); err != nil {
