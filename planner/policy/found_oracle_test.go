@@ -37,37 +37,40 @@ func differs(in Instance, spec string) (string, error) {
 	return Difference(course.Stays, oracleOf(spec)(in), true), nil
 }
 
+// compared are the policies that have oracles, and the instances of each. Those that suspend most are the last.
+var compared = []struct {
+	shapes []sampled
+	specs  string
+}{
+	{slices.Concat(onlineShapes, overlappedShapes),
+		"gbf:pick=first cpp owm owm:order=highest owm:overrun=ignored fdws hr fwp:m=4"},
+	{onlineShapes, "heft wheft wheft:overrun=soon wheft:start=planned wheft:start=planned,overrun=soon"},
+	{slices.Concat(greedyDeadlines, overlappedShapes), "edf"},
+	{tenantShapes, `dla drf drf:misfit=stop drf:level=2 capacity capacity:queues=class,by=dominant,shares=5/3/2
+		capacity:elastic=no,queues=class capacity:elastic=no capacity:elastic=no,by=dominant,shares=2/1/1/1
+		pds:room=never pds:order=edf,room=never pds pds:order=edf,late=ahead,room=freeze 3dsf
+		3dsf:misfit=stop,late=ahead`},
+	{leavingShapes, "pds:room=leave pds:order=edf,late=ahead,room=leave 3dsf:room=leave"},
+	{localityShapes, "dla:large=0 dla:large=7 dla:large=0,batch=1 dla:large=0,batch=3 dla:large=0,hops=1 " +
+		"dla:large=0,hops=2"},
+	{tenantsWithData, `3dsf pds drf capacity capacity:data=ignored 3dsf:large=0 3dsf:large=7
+		3dsf:large=0,batch=1,misfit=stop 3dsf:large=0,batch=3,order=edf,late=ahead 3dsf:large=0,hops=1,room=never
+		3dsf:large=0,batch=1,order=edf,room=never 3dsf:large=0,hops=2 3dsf:large=0,room=leave
+		3dsf:large=0,level=2`},
+	{overlappedTenants, `drf capacity capacity:data=ignored pds:room=never pds 3dsf 3dsf:room=leave dla dla:large=0
+		3dsf:large=0`},
+	{slices.Concat(exactShapes, bentShapes, copyingShapes), `fifo rm-dcwf:pd-sl-tsp1 rm-dcwf:pd-sl-tsp2
+		rm-dcwf:pd-tl-tsp1 rm-dcwf:pd-tl-tsp2 rm-dcwf:ed-sl-tsp1 rm-dcwf:ed-sl-tsp2 rm-dcwf:ed-tl-tsp1
+		rm-dcwf:ed-tl-tsp2`},
+	{rigidShapes, rigidSpecs()},
+}
+
 // Every policy that has an oracle does what that does, attempt by attempt: with ties, tasks without time, releases at
 // completions, estimates wrong both ways, suspensions and checkpoints, nodes of several speeds, attempts that are made
 // again, tasks that fail for good, and copies between nodes, within stays or beside other work.
 func TestPoliciesAgreeWithTheirOracles(t *testing.T) {
 	k := 0
-	for _, c := range []struct {
-		shapes []sampled
-		specs  string
-	}{
-		{slices.Concat(onlineShapes, overlappedShapes),
-			"gbf:pick=first cpp owm owm:order=highest owm:overrun=ignored fdws hr fwp:m=4"},
-		{onlineShapes, "heft wheft wheft:overrun=soon wheft:start=planned wheft:start=planned,overrun=soon"},
-		{slices.Concat(greedyDeadlines, overlappedShapes), "edf"},
-		{tenantShapes, `pds:room=never pds pds:order=edf,room=never pds:order=edf,late=ahead,room=freeze drf
-			drf:misfit=stop drf:level=2 3dsf 3dsf:misfit=stop,late=ahead dla capacity
-			capacity:queues=class,by=dominant,shares=5/3/2 capacity:elastic=no,queues=class capacity:elastic=no
-			capacity:elastic=no,by=dominant,shares=2/1/1/1`},
-		{leavingShapes, "pds:room=leave pds:order=edf,late=ahead,room=leave 3dsf:room=leave"},
-		{localityShapes, "dla:large=0 dla:large=7 dla:large=0,batch=1 dla:large=0,batch=3 dla:large=0,hops=1 " +
-			"dla:large=0,hops=2"},
-		{tenantsWithData, `3dsf pds drf capacity capacity:data=ignored 3dsf:large=0 3dsf:large=7
-			3dsf:large=0,batch=1,misfit=stop 3dsf:large=0,batch=3,order=edf,late=ahead 3dsf:large=0,hops=1,room=never
-			3dsf:large=0,batch=1,order=edf,room=never 3dsf:large=0,hops=2 3dsf:large=0,room=leave
-			3dsf:large=0,level=2`},
-		{overlappedTenants, `drf capacity capacity:data=ignored pds:room=never pds 3dsf 3dsf:room=leave dla dla:large=0
-			3dsf:large=0`},
-		{slices.Concat(exactShapes, bentShapes, copyingShapes), `fifo rm-dcwf:pd-sl-tsp1 rm-dcwf:pd-sl-tsp2
-			rm-dcwf:pd-tl-tsp1 rm-dcwf:pd-tl-tsp2 rm-dcwf:ed-sl-tsp1 rm-dcwf:ed-sl-tsp2 rm-dcwf:ed-tl-tsp1
-			rm-dcwf:ed-tl-tsp2`},
-		{rigidShapes, rigidSpecs()},
-	} {
+	for _, c := range compared {
 		for _, spec := range strings.Fields(c.specs) {
 			k++
 			t.Run(spec, func(t *testing.T) {
