@@ -312,7 +312,7 @@ func (s *Store) spooled(ctx context.Context, in io.Reader) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	sp, most, err := newSpace(s.dir)
+	sp, most, err := newSpace(ctx, s.dir)
 	if err = errors.Join(err, os.Remove(f.Name())); err == nil {
 		b := &blob{size: -1, open: func(context.Context) io.ReadCloser { return io.NopCloser(in) }}
 		err = s.read(ctx, b, "", most, nil, func(r io.Reader) error {

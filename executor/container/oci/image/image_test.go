@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -335,6 +336,47 @@ func TestAChangedArchiveIsRefusedBesideItsImage(t *testing.T) {
 }
 
 // Links of an archive lead to what its own root has, never to the host's.
+// A hole of a sparse file is written without a read that would see that the run is over.
+func TestASparseFileEndsWithItsRun(t *testing.T) {
+	const size = "77777777777"
+	sparse := pack(t, entry{tar.Header{Name: "hole", Mode: 0o644, Typeflag: tar.TypeReg, Format: tar.FormatGNU}, ""})
+	sparse[156] = tar.TypeGNUSparse
+	copy(sparse[386:], size+"\x0000000000000\x00") // no data but at its end
+	copy(sparse[483:], size)
+	copy(sparse[148:156], "        ")
+	check := 0
+	for _, b := range sparse[:512] {
+		check += int(b)
+	}
+	copy(sparse[148:], fmt.Sprintf("%06o\x00 ", check))
+	s, ref := open(t), write(t, saved(t, runtime.GOARCH, sparse))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error)
+	go func() {
+		_, err := s.Fetch(ctx, image.Fetch{Options: fetch.Options{Pull: "missing"}}, []fetch.Wanted{{Ref: ref}})
+		ended <- err
+	}()
+	most := int64(0)
+	for {
+		select {
+		case err := <-ended:
+			if !errors.Is(err, context.Canceled) || most == 0 || most > 4<<30 {
+				t.Errorf("%d bytes of the file were written: %v", most, err)
+			}
+			return
+		case <-time.After(time.Millisecond):
+			holes, _ := filepath.Glob(filepath.Join(s.Dir(), "tmp", "*", "*", "fs", "hole"))
+			for _, h := range holes {
+				if st, err := os.Stat(h); err == nil && st.Size() > 0 {
+					most = max(most, st.Size())
+					cancel()
+				}
+			}
+		}
+	}
+}
+
 func TestNoPathEscapes(t *testing.T) {
 	root(t)
 	out := filepath.Join(t.TempDir(), "host")

@@ -157,7 +157,7 @@ func (s *Store) read(ctx context.Context, b *blob, d digest.Digest, most int64, 
 
 // unpackLayer unpacks a layer at tmp, verifies it, and gives it its place once it is on disk whole.
 func (s *Store) unpackLayer(ctx context.Context, tmp string, d digest.Digest, b *blob, told func(int64)) error {
-	sp, most, err := newSpace(s.dir)
+	sp, most, err := newSpace(ctx, s.dir)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 // Try unpacks a small layer, to see whether the file system of the store takes all that images have, and returns how
 // many bytes may be written to it.
 func (s *Store) Try(ctx context.Context) (free int64, err error) {
-	sp, free, err := newSpace(s.dir)
+	sp, free, err := newSpace(ctx, s.dir)
 	if err != nil {
 		return 0, err
 	}

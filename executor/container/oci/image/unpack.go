@@ -2,6 +2,7 @@ package image
 
 import (
 	"archive/tar"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -386,6 +387,7 @@ func (u *unpacker) finishDirs() error {
 
 // space guards the free space of the store's file system.
 type space struct {
+	ctx     context.Context // when it ends nothing more is written, though holes of sparse files need no reads
 	dir     string
 	reserve int64 // bytes that stay free
 	pending int64 // bytes written since the last look
@@ -398,12 +400,12 @@ const maxReserve = 1 << 30
 var errFull = errors.New("the disk is full")
 
 // newSpace looks at the disk of dir and returns how much may be written to it.
-func newSpace(dir string) (*space, int64, error) {
+func newSpace(ctx context.Context, dir string) (*space, int64, error) {
 	total, free, err := diskOf(dir)
 	if err != nil {
 		return nil, 0, err
 	}
-	s := &space{dir: dir, reserve: min(total/50, maxReserve)}
+	s := &space{ctx: ctx, dir: dir, reserve: min(total/50, maxReserve)}
 	return s, max(0, free-s.reserve), nil
 }
 
@@ -424,6 +426,9 @@ func (s *space) Write(b []byte) (int, error) {
 		return len(b), nil
 	}
 	s.pending = 0
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
 	if _, free, err := diskOf(s.dir); err == nil && free < s.reserve {
 		return 0, fmt.Errorf("%w: %s are left in %s", errFull, shown.Size(free), filepath.Clean(s.dir))
 	}
