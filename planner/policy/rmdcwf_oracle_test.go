@@ -157,11 +157,6 @@ func compareNormalized(a *big.Float, setA time.Duration, b *big.Float, setB time
 	return norm(a, setA).Cmp(norm(b, setB))
 }
 
-var configurations = []string{"fifo", "rm-dcwf:pd-sl-tsp1", "rm-dcwf:pd-sl-tsp2", "rm-dcwf:pd-tl-tsp1",
-	"rm-dcwf:pd-tl-tsp2", "rm-dcwf:ed-sl-tsp1",
-	"rm-dcwf:ed-sl-tsp2", "rm-dcwf:ed-tl-tsp1", "rm-dcwf:ed-tl-tsp2"}
-
-// exactShapes are the instances of RM-DCWF, FIFO and their oracle with exact estimates. Tasks need a core each.
 var exactShapes = []sampled{
 	{120, Shape{Dummies: true, Released: true}},
 	{120, Shape{Dummies: true, Released: true, Speeds: speeds, Groups: 2}},

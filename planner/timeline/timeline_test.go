@@ -14,8 +14,6 @@ import (
 	"gantry/planner/unit"
 )
 
-const s = unit.Time(time.Second)
-
 func TestGaps(t *testing.T) {
 	type v = unit.Vector
 	p := timeline.New(v{4000, 1 << 30, unit.Unlimited})

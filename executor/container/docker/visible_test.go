@@ -167,9 +167,9 @@ func TestAProgramSeesAndMayDoTheSame(t *testing.T) {
 		u := stage.ProgramUser()
 		if want := strings.TrimSpace(strings.Repeat(fmt.Sprintf("%d ", u.UID), 4)); all["status Uid"] != want ||
 			all["status NoNewPrivs"] != "1" || all["status Seccomp"] != "2" || all["networks"] != "1 ok" ||
-			all["environment HOME"] != "/tmp" {
-			t.Errorf("%s: users %s, no new rights %s, seccomp %s, networks %s, home %s", engine, all["status Uid"],
-				all["status NoNewPrivs"], all["status Seccomp"], all["networks"], all["environment HOME"])
+			all["environment HOME"] != "/tmp" || !strings.Contains(all["mount /"], " ro,") {
+			t.Errorf("%s: users %s, no new rights %s, seccomp %s, networks %s, home %s, root %s", engine, all["status Uid"],
+				all["status NoNewPrivs"], all["status Seccomp"], all["networks"], all["environment HOME"], all["mount /"])
 		}
 		for _, set := range []string{"Inh", "Prm", "Eff", "Bnd", "Amb"} {
 			if all["status Cap"+set] != "0000000000000000" {
