@@ -48,7 +48,8 @@ type Admitter struct {
 	// Declare, if set, tells the estimator the declared runtimes of a task.
 	Declare func(t planner.TaskID, run time.Duration, on []time.Duration, source planner.Source)
 	Oracle  bool // it is told true runtimes where users gave estimates
-	// Undeclared says that runtimes of traces with estimates are measurements: only those estimates were declared.
+	// Undeclared says that traces with estimates have measurements: policies knew only those estimates, and as much of
+	// the sizes of inputs as the trace says.
 	Undeclared bool
 	// Forget tells it that the workflow of a task has ended; nil if nobody wants to know.
 	Forget func(t planner.TaskID)
@@ -155,7 +156,7 @@ func (a *Admitter) declare(adm *Admission) {
 		case a.Oracle:
 		case spec.Declared > 0:
 			run = spec.Declared
-		case a.undeclared(&adm.Submission):
+		case a.undeclared(adm.Submission.Workflow):
 			run, on, source = trace.UnknownRuntime, nil, planner.SourceDefault
 		}
 		if a.Lasts != nil && spec.Emulated() {
@@ -165,9 +166,7 @@ func (a *Admitter) declare(adm *Admission) {
 	}
 }
 
-func (a *Admitter) undeclared(sub *Submission) bool {
-	return a.Undeclared && sub.Workflow.Estimates != nil
-}
+func (a *Admitter) undeclared(w *trace.Workflow) bool { return a.Undeclared && w.Estimates != nil }
 
 // heldBack makes declared runs as long as reading and writing take. That time does not follow the speed of nodes:
 // unless all have speed 1 and the same run, each gets a run of its own then.
@@ -522,7 +521,7 @@ func (a *Admitter) task(sub *Submission, adm *Admission, i int, spec *TaskSpec) 
 	spec.TimeLimit, spec.DiskLimit = scaled(t.TimeLimit, scale), t.DiskLimit
 	spec.Run, spec.RunOn = declaredRuns(sub, i, scale)
 	spec.Overhead = scaled(t.Overhead, scale)
-	if spec.Emulated() || a.undeclared(sub) { // a program that runs again lasts as it was measured
+	if spec.Emulated() || a.undeclared(sub.Workflow) { // a program that runs again lasts as it was measured
 		spec.Declared = scaled(t.Estimate, scale)
 	}
 	spec.Inputs = pick(adm.Files, a.placed(t.Inputs))
@@ -633,7 +632,7 @@ func (a *Admitter) reads(w *trace.Workflow, adm *Admission, order []int32) []uni
 	}
 	out, counted := make([]unit.Bytes, len(w.Tasks)), make([]int32, len(w.Tasks))
 	for n, i := range order {
-		if known := w.Tasks[i].Reads; known != nil {
+		if known := w.Tasks[i].Reads; known != nil && a.undeclared(w) {
 			out[i] = unit.Bytes(*known)
 			continue
 		}
