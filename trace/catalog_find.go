@@ -273,8 +273,7 @@ func (b *builder) namedCatalog(c *catalog, property, name string, values map[str
 		}
 	default:
 		b.obstacle(0, "", "%s: %s = %s: gantry reads catalogs of type YAML, and replica catalogs of type File and "+
-			"Regex",
-			c.source, property, values[property])
+			"Regex", c.source, property, values[property])
 	}
 }
 

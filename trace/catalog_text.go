@@ -64,7 +64,7 @@ var (
 // textCatalog matches the beginning of a transformation catalog of type Text.
 var textCatalog = regexp.MustCompile(`(?i)\A(?:\s|#[^\n]*\n)*(?:tr|cont)\s+[^\s{]+\s*\{`)
 
-// converted says of a catalog of Pegasus 4 what makes one of Pegasus 5 of it; "" for others.
+// converted names the program that writes a catalog of Pegasus 4 as one of Pegasus 5; "" for other catalogs.
 func converted(data []byte) string {
 	switch {
 	case bytes.HasPrefix(bytes.TrimSpace(data), []byte("<")):

@@ -69,7 +69,7 @@ type news struct {
 	Now       planner.Time     `json:"now_ns"`
 	Whole     bool             `json:"whole,omitempty"`
 	Arrived   []workflowInfo   `json:"arrived,omitempty"`
-	Grown     []workflowInfo   `json:"grown,omitempty"` // with the new tasks and files alone
+	Grown     []workflowInfo   `json:"grown,omitempty"` // whole, with the new tasks
 	Ready     []readyInfo      `json:"ready,omitempty"`
 	Started   []startedInfo    `json:"started,omitempty"`
 	Finished  []endedInfo      `json:"finished,omitempty"`

@@ -420,7 +420,7 @@ func diskOf(dir string) (total, free int64, err error) {
 // before is a writer to f that writes while there is space.
 func (s *space) before(f *os.File) io.Writer { return io.MultiWriter(s, f) }
 
-// Write counts what is about to be written.
+// Write counts bytes before they are written.
 func (s *space) Write(b []byte) (int, error) {
 	if s.pending += int64(len(b)); s.pending < checkEvery {
 		return len(b), nil
