@@ -198,8 +198,10 @@ func TestAnImageIsAsItsLayersSay(t *testing.T) {
 		f.ModTime, f.Format = time.Unix(seconds, 0), tar.FormatPAX
 		timed = append(timed, f)
 	}
-	times["before"], times["2300"] = 0, 0
-	again := pack(t, timed...)
+	spring := dir("spring")
+	spring.ModTime = time.Unix(1_600_000_000, 0)
+	times["before"], times["2300"], times["spring"] = 0, 0, 1_600_000_000
+	again := pack(t, append(timed, spring, file("spring/in", "x"))...)
 	s := open(t)
 	i, err := fetched(t, s, write(t, saved(t, runtime.GOARCH, low, again, high, again)))
 	must(t, err)
