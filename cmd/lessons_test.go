@@ -38,7 +38,7 @@ func checkLesson(t *testing.T, from, section string) {
 		row := one[string](t, dir, `SELECT printf('| %s | %.1f | %s |', run, makespan_s, (SELECT group_concat(printf(
 			'%s %.1f%s', workflow, response_s, iif(arrived_s + response_s > due_s, ' (late)', '')), ', ' ORDER BY position)
 			FROM v_slowdowns w WHERE w.run = r.run)) FROM v_runs r WHERE run = ?`, words[0])
-		if row = strings.ReplaceAll(row, ".0 ", " "); !strings.Contains(section, "\n"+row+"\n") {
+		if row = strings.NewReplacer(".0 ", " ", ".0,", ",").Replace(row); !strings.Contains(section, "\n"+row+"\n") {
 			t.Errorf("the text lacks the row\n%s", row)
 		}
 	}

@@ -102,6 +102,9 @@ type declaredRun struct{ Ran, Declared time.Duration }
 // Estimates tells how a run estimates runtimes; nil if it does so as its trace tells, with a model of the log, or as a
 // simulation that knows runtimes.
 func Estimates(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo) (*trace.Estimates, error) {
+	if len(info.Settings) == 0 {
+		return nil, nil // of a log that other programs wrote
+	}
 	set, err := SettingsOf(info)
 	if err != nil {
 		return nil, err
