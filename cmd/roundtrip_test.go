@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"gantry/planner/policy"
 	"gantry/planner/seed/seedtest"
@@ -115,6 +116,9 @@ func TestAnExportedRunWithLearnedEstimatesSimulatesToTheSameMakespan(t *testing.
 		if again := simulate("again", export); again != first {
 			t.Errorf("%s: %v s, and %v s from its export", p, first, again)
 		}
+		says := fmt.Sprint("makespan ", time.Duration(first*1e9).Round(time.Millisecond))
+		expect(t, exitOK, []string{says}, "simulate", "--no-log", "--host-model=none", "--policy", p, "--cluster",
+			cluster, export)
 		expect(t, exitOK, nil, "export", fresh, "--format", "wfformat", "-o", twice, "again")
 		if again := simulate("third", twice); again != first {
 			t.Errorf("%s: %v s, and %v s from the export of its export", p, first, again)

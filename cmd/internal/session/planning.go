@@ -316,6 +316,13 @@ func (p *Planning) estimator(ctx context.Context, adm *executor.Admitter) (plann
 		adm.Memory = p.memory()
 	}
 	p.online, p.corrected, p.window = made.Learned, made.Corrected, spec.Window
+	if p.online != nil && p.told != nil {
+		for _, m := range p.told.From {
+			p.online.Prior(predict.Sample{Kind: m.Kind, Features: predict.Features{Input: unit.Bytes(m.InputBytes),
+				CPU: m.Millicores, Memory: unit.Bytes(m.MemoryBytes), Speed: m.Speed}, Declared: m.Declared,
+				Ran: m.Runtime})
+		}
+	}
 	return made.Estimator, nil
 }
 
@@ -372,15 +379,7 @@ func (e *estimates) know(ctx context.Context, past *earlierRuns, virtual bool) (
 	if err == nil && e.corrected != nil && !virtual {
 		l.corrections, err = past.corrections(ctx, e.window)
 	}
-	switch {
-	case err != nil || e.online == nil:
-	case e.told != nil:
-		for _, m := range e.told.From {
-			l.history = append(l.history, predict.Sample{Kind: m.Kind, Features: predict.Features{
-				Input: unit.Bytes(m.InputBytes), CPU: m.Millicores, Memory: unit.Bytes(m.MemoryBytes), Speed: m.Speed},
-				Declared: m.Declared, Ran: m.Runtime})
-		}
-	default:
+	if err == nil && e.online != nil && e.told == nil {
 		l.history, err = past.measured(ctx, e.window)
 	}
 	if err == nil {
