@@ -351,3 +351,26 @@ func runRigid(t *testing.T, spec string, p *planner.Platform, subs []executor.Su
 	rec.verify(t, spec, p)
 	return rec
 }
+
+func TestNoTaskIsPreemptedMoreOftenThanTheLimit(t *testing.T) {
+	p, subs := thesisLoad(t, 4, 100*time.Second)
+	most := func(spec string) (most int) {
+		count := map[planner.TaskID]int{}
+		for _, ev := range runRigid(t, spec, p, subs[:30], false, false).events {
+			if pc, ok := ev.Body.(*planner.PlanCommitted); ok {
+				for _, o := range pc.Orders {
+					if o.Kind == planner.OrderCheckpoint {
+						count[o.Task]++
+						most = max(most, count[o.Task])
+					}
+				}
+			}
+		}
+		return most
+	}
+	for limit := range 3 {
+		if n := most(fmt.Sprintf("mows:floor=0,limit=%d", limit)); n != limit {
+			t.Errorf("a task is preempted %d times, limit %d", n, limit)
+		}
+	}
+}
