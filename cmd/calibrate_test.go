@@ -115,14 +115,14 @@ func TestAnInterruptedTrialLeavesNothing(t *testing.T) {
 	beside(t)
 	for _, signal := range []os.Signal{os.Interrupt, os.Kill} {
 		t.Run("calibrate "+signal.String(), func(t *testing.T) {
-			home := testInterruptedTrial(t, signal, "calibrate-*/work/lab/t2-1", "calibrate", "--quick")
+			home := testInterruptedTrial(t, signal, "calibrate-*/*/lab/t2-1", "calibrate", "--quick")
 			db := logIn(t, home)
 			if rows, err := db.HostModels(t.Context(), ""); err != nil || len(rows) != 0 {
 				t.Errorf("%d rows, %v", len(rows), err)
 			}
 		})
 		t.Run("doctor "+signal.String(), func(t *testing.T) {
-			testInterruptedTrial(t, signal, "doctor-*/work/doctor/frozen-1", "doctor")
+			testInterruptedTrial(t, signal, "doctor-*/*/doctor/frozen-1", "doctor")
 		})
 	}
 }

@@ -50,8 +50,8 @@ func keepModel(t *testing.T, home, runtime string, change func(m *hostmodel.Mode
 	must(t, err)
 }
 
-// A simulation of a run takes what was measured of this host with the runtime of that run, another one that of the
-// usual runtime, or what there is.
+// A simulation of a run takes the model of this host with the runtime of that run, another one that of the usual
+// runtime, or any there is.
 func TestASimulationTakesTheHostModelOfItsRun(t *testing.T) {
 	c := cliTest{t, t.TempDir()}
 	home := filepath.Join(c.dir, "runs")

@@ -213,7 +213,7 @@ func TestNodesAndThePolicyChangeWhileServing(t *testing.T) {
 	expect(t, exitOK, []string{"policy heft on oci, rm-dcwf until "}, "show", "--dir", dir)
 }
 
-// Who asks for a refusal learns of it.
+// A user that asks for a refusal learns of it.
 func TestDeadlinesOfSubmissions(t *testing.T) {
 	dir := t.TempDir()
 	serveIn(t, dir, "--runtime", "null", "--policy", "rm-dcwf")
@@ -237,7 +237,7 @@ func TestDeadlinesOfSubmissions(t *testing.T) {
 	cliTest{t, dir}.write("one.dax", oneTask)
 	expect(t, exitOK, nil, "submit", "--dir", dir, "--class", "deadline", dated)
 
-	// JSON has the refusal, too, and what is expected.
+	// JSON has the refusal and the expected end, too.
 	submit := func(code int, args ...string) (said struct {
 		IDs         []int64
 		Submissions []api.Status

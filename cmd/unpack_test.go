@@ -77,7 +77,7 @@ func TestAnImageHalfUnpackedDoesNotStay(t *testing.T) {
 	ends := func(s syscall.Signal, says string, args ...string) {
 		t.Helper()
 		ignored := make(chan os.Signal, 1)
-		signal.Notify(ignored, s) // under nohup, too, or who is started ignores it as well
+		signal.Notify(ignored, s) // under nohup, too: else the process that is started ignores it as well
 		defer signal.Stop(ignored)
 		slow.Store(true)
 		defer slow.Store(false)

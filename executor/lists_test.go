@@ -16,7 +16,7 @@ import (
 	"gantry/trace"
 )
 
-// The ten-task example of Topcuoglu, Hariri and Wu 2002, figure 2: costs by processor, and what each edge communicates.
+// The ten-task example of Topcuoglu, Hariri and Wu 2002, figure 2: costs by processor, and of communication by edge.
 var (
 	heftCosts = [][]int64{{14, 16, 9}, {13, 19, 18}, {11, 13, 19}, {13, 8, 17}, {12, 13, 10}, {13, 16, 9}, {7, 15, 11},
 		{5, 11, 14}, {18, 12, 20}, {21, 7, 16}}
@@ -27,7 +27,7 @@ var (
 
 const second = int64(time.Second)
 
-// The ten-task example of Arabnejad and Barbosa 2014, figure 1: costs by processor, and what each edge communicates.
+// The ten-task example of Arabnejad and Barbosa 2014, figure 1: costs by processor, and costs of communication by edge.
 var (
 	peftCosts = [][]int64{{22, 21, 36}, {22, 18, 18}, {32, 27, 43}, {7, 10, 4}, {29, 27, 35}, {26, 17, 24},
 		{14, 25, 30}, {29, 23, 36}, {15, 21, 8}, {13, 16, 33}}
@@ -64,7 +64,7 @@ func seconds(costs [][]int64) [][]int64 {
 	return out
 }
 
-// schedule is what a simulation did: task → node and times in seconds.
+// stay is the course of a task in a simulation: its node, and times in seconds.
 type stay struct {
 	node       planner.NodeID
 	start, end float64

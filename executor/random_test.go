@@ -98,7 +98,7 @@ const (
 	reuse   // results of half of the tasks are taken over
 	growth  // tasks are handed in one by one, without files
 	all     = growth<<1 - 1
-	// A run goes on from its log with these.
+	// A run can continue from its log with these features.
 	logged = all &^ (losses | requests)
 )
 
@@ -298,7 +298,7 @@ func (s *someReused) Reuse(_ context.Context, t planner.TaskID, spec *executor.T
 	return &planner.TaskReused{Run: "earlier", Attempt: 3}, nil
 }
 
-// checking is a store that keeps what a load does, and checks its planner.
+// checking is a store that keeps the course of a load, and checks its planner.
 type checking struct {
 	t testing.TB
 	l *trial
@@ -322,7 +322,7 @@ func (c *checking) Append(_ context.Context, b executor.Batch) error {
 	return nil
 }
 
-// run runs a load to its end, and checks what must hold whatever the policy.
+// run runs a load to its end, and checks the rules of all policies.
 func (l *trial) run(t *testing.T) *trial {
 	t.Helper()
 	res, err := l.Run(t.Context())
@@ -351,7 +351,7 @@ func (l *trial) run(t *testing.T) *trial {
 	return l
 }
 
-// seen counts what loads test.
+// seen counts the features of loads.
 type seen map[string]int
 
 func (s seen) note(l *trial) {
@@ -378,7 +378,7 @@ func (s seen) note(l *trial) {
 	}
 }
 
-// record is what a run did, by its events.
+// record is the course of a run, by its events.
 type record struct {
 	log      []executor.Batch
 	admitted []*executor.Admission
@@ -391,7 +391,7 @@ type record struct {
 	most     planner.Tokens // held at once
 }
 
-// take notes what a run did, without the wall time that plans took.
+// take notes the events of a run, without the wall time of plans.
 func (r *record) take(b executor.Batch) {
 	for i, ev := range b.Events {
 		if pc, ok := ev.Body.(*planner.PlanCommitted); ok {
@@ -411,17 +411,17 @@ func (r *record) take(b executor.Batch) {
 	}
 }
 
-// watch has a record take what an engine does.
+// watch has a record take the events of an engine.
 func (r *record) watch(e *executor.Engine) {
 	e.Watch = func(_ planner.View, events []planner.Event, admitted []*executor.Admission) {
 		r.take(executor.Batch{Events: slices.Clone(events), Admissions: slices.Clone(admitted)})
 	}
 }
 
-// verify checks what must hold whatever the policy: no node over its capacity, no more tokens than there are, no task
-// before its parents or, where copies overlap other work, before what they wrote is on its node, every task ends well
-// at most once, all end, and what freezes and checkpoints kept is not done again: the runs of a task make up its whole
-// work.
+// verify checks the rules of all policies: no node is over its capacity, tokens are never more than there are, no task
+// starts before its parents or, where copies overlap other work, before their outputs are on its node, every task ends
+// well at most once, all end, and work that freezes and checkpoints kept is not done again: the runs of a task make up
+// its whole work.
 func (r *record) verify(t *testing.T, name string, p *planner.Platform) {
 	t.Helper()
 	fatal := func(format string, args ...any) {
@@ -731,7 +731,7 @@ func restartWith(t *testing.T, spec string, begins, finishes func() planner.Poli
 	}
 }
 
-// adopting is a simulation whose attempts outlive the engine: what was under way continues.
+// adopting is a simulation whose attempts outlive the engine: they continue.
 type adopting struct{ *sim.Runtime }
 
 func (a adopting) Recover(ctx context.Context, live []executor.Launch) error {

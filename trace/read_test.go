@@ -515,7 +515,7 @@ func TestMemoryUnitsFollowVersionAndMachine(t *testing.T) {
 	}
 }
 
-// What wraps a file is taken off before; the tests of the reader have all wrappings.
+// Wrappings are taken off before; the tests of the reader have all of them.
 func TestFormatsAreToldByContent(t *testing.T) {
 	wide := strings.Join(strings.Split("<?xml version='1.0' encoding='UTF-16'?><adag><job id='a'/></adag>", ""), "\x00")
 	long := strings.Repeat(" ", 99999)

@@ -234,7 +234,7 @@ func (w *world) next(wanted unit.Time) bool {
 	return at < unit.Never
 }
 
-// greedyDeadlines are what edf is compared with its oracle on, which is greedy: what fits nowhere is passed over.
+// greedyDeadlines are the shapes of edf. Its oracle is greedy: it passes over a task that fits nowhere.
 var greedyDeadlines = []sampled{
 	{60, Shape{Dummies: true, Released: true}},
 	{60, Shape{Dummies: true, Released: true, Wrong: true}},

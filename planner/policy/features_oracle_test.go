@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// features are what an instance and its course have.
+// features returns the features of an instance and its course.
 func features(in *Instance, c *Course) map[string]bool {
 	has := map[string]bool{"late": c.Late > 0}
 	mark := func(feature string, is bool) { has[feature] = has[feature] || is }
@@ -53,9 +53,9 @@ func features(in *Instance, c *Course) map[string]bool {
 	return has
 }
 
-// A comparison shows nothing on instances without what their shape is for: of those of each shape three or more have
-// it, with one of the policies that are compared on them.
-func TestInstancesHaveWhatTheirShapesAreFor(t *testing.T) {
+// A comparison shows nothing on instances without the features of their shape: three or more of each shape have each
+// feature, under one of the policies that are compared on them.
+func TestInstancesHaveTheFeaturesOfTheirShapes(t *testing.T) {
 	for _, c := range compared {
 		for _, s := range c.shapes {
 			several, tenants, large := s.Nodes != 1, s.Tenants > 1, strings.Contains(c.specs, "large=0,")

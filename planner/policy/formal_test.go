@@ -11,7 +11,7 @@ import (
 func TestNoPolicySeesTasksWithoutTime(t *testing.T) {
 	for _, row := range policy.Table() {
 		spec := row.Name
-		if spec == "gbf" { // what it draws goes by id
+		if spec == "gbf" { // its draws depend on ids
 			spec = "gbf:first"
 		}
 		t.Run(spec, func(t *testing.T) {

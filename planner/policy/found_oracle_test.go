@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// oracleOf returns what a policy does on an instance.
+// oracleOf returns the stays of tasks that the oracle of a policy finds.
 func oracleOf(spec string) func(in Instance) []Stay {
 	name, params, _ := strings.Cut(spec, ":")
 	if oracle, ok := onlineOracles[spec]; ok {
@@ -65,7 +65,7 @@ var compared = []struct {
 	{rigidShapes, rigidSpecs()},
 }
 
-// Every policy that has an oracle does what that does, attempt by attempt: with ties, tasks without time, releases at
+// Every policy that has an oracle agrees with it, attempt by attempt: with ties, tasks without time, releases at
 // completions, estimates wrong both ways, suspensions and checkpoints, nodes of several speeds, attempts that are made
 // again, tasks that fail for good, and copies between nodes, within stays or beside other work.
 func TestPoliciesAgreeWithTheirOracles(t *testing.T) {

@@ -786,7 +786,7 @@ func alternate(jobs []*flowTask) (out []*flowTask) {
 	return out
 }
 
-// onlineShapes are what online policies are compared with their oracles on. OWM's papers speak of processors: of nodes
+// onlineShapes are the shapes of online policies. OWM's papers speak of processors: of nodes
 // with several cores and tasks of several sizes the oracle has the reading that a node without room for the task is
 // busy.
 var onlineShapes = []sampled{
@@ -850,7 +850,7 @@ var greedyShapes = []sampled{
 
 // overlappedShapes are what policies that decide for this instant only are compared with their oracles on where copies
 // overlap other work: a node that is promised to a task which waits for them is idle for no task that would run into
-// that; other idle nodes are tried, and nobody overtakes who was chosen before.
+// that; other idle nodes are tried, and no task overtakes one that was chosen before.
 var overlappedShapes = []sampled{
 	{80, online(Shape{Cores: 1, Overlapped: true, Groups: 2})},
 	{80, online(Shape{Sizes: true, Overlapped: true, Groups: 3, Speeds: speeds})},

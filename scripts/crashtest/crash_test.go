@@ -228,8 +228,8 @@ func (p *process) wait(t *testing.T) (code int, out string) {
 	return p.end()
 }
 
-// end waits for the end of gantry. One that hangs is ended, and its output says how its containers were and what its
-// own goroutines waited for.
+// end waits for the end of gantry. One that hangs is ended, and its output has the states of its containers and of
+// its own goroutines.
 func (p *process) end() (code int, out string) {
 	over, hangs := make(chan struct{}), make(chan string, 1)
 	go func() {
@@ -290,8 +290,8 @@ func (r *run) state(t *testing.T) (state string) {
 	}
 }
 
-// programs compares the log with what the kernel told of the programs of a round: none has ended well twice, and those
-// that mark their end have ended well once.
+// programs compares the log with the ends of programs in a round that the kernel told of: none has ended well twice,
+// and those that mark their end have ended well once.
 func (r *run) programs(t *testing.T, db *sql.DB, seen *witness, round int64, marks func(task string) bool,
 	found *findings) (tasks map[string]int64) {
 	t.Helper()

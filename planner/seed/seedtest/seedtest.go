@@ -94,7 +94,7 @@ func try(t testing.TB, seed uint64, yield func(uint64) bool) bool {
 	return more
 }
 
-// command runs the test alone. What was built says of which package it is, and whether the race detector watches.
+// command runs the test alone. The test binary says its package, and whether the race detector watches.
 func command(t testing.TB, arguments string) string {
 	var flags, path string
 	if built, ok := debug.ReadBuildInfo(); ok {

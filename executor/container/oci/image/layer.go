@@ -113,8 +113,8 @@ func (s *Store) ensureLayer(ctx context.Context, tmp string, d digest.Digest, b 
 	return nil
 }
 
-// read gives use the plain bytes of a blob, of which there may be so many, and verifies it: packed, and plain if d is
-// their digest.
+// read verifies a blob while use reads its plain bytes, at most most of them: the packed ones by the digest of the
+// blob, and the plain ones if d is theirs.
 func (s *Store) read(ctx context.Context, b *blob, d digest.Digest, most int64, told func(int64),
 	use func(io.Reader) error) error {
 	in := b.open(ctx)

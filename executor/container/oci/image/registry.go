@@ -133,12 +133,12 @@ func insecure() []string {
 
 // source finds the image of a reference in the registry.
 func (p *puller) source(ctx context.Context, named reference.Named) (*source, error) {
-	what := ""
+	version := "" // a digest or a tag
 	switch n := named.(type) {
 	case reference.Digested:
-		what = n.Digest().String()
+		version = n.Digest().String()
 	case reference.Tagged:
-		what = n.Tag()
+		version = n.Tag()
 	}
 	ctx, progress, stop := p.watched(ctx)
 	defer stop()
@@ -155,7 +155,7 @@ func (p *puller) source(ctx context.Context, named reference.Named) (*source, er
 		}
 		return text, remoteCause(ctx, err)
 	}
-	top, in, err := p.repo.FetchReference(ctx, what)
+	top, in, err := p.repo.FetchReference(ctx, version)
 	text, err := read(in, err)
 	if err != nil {
 		return nil, err

@@ -354,7 +354,7 @@ func TestSeveralUnpackAtOnce(t *testing.T) {
 	}
 }
 
-// What a process leaves that is killed while it unpacks, the next one removes, but nothing of one that lives.
+// A process removes the leftovers of one that was killed while it unpacked, but nothing of one that lives.
 func TestKilledWhileUnpacking(t *testing.T) {
 	if dir := os.Getenv("GANTRY_TEST_STORE"); dir != "" {
 		s, err := image.Open(dir)
