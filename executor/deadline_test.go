@@ -20,7 +20,7 @@ import (
 // withdrawn whole; FIFO refuses more.
 func TestRefusedWorkflowsAreWithdrawnAndTheOthersAreOnTime(t *testing.T) {
 	refused := map[string]int{}
-	for _, spec := range []string{"rm-dcwf", "fifo", "mrcp-rm:steps=2000"} {
+	for _, spec := range []string{"rm-dcwf", "fifo", "mrcp-rm"} {
 		r, at := rand.New(rand.NewPCG(3, 5)), 0.0
 		const mean = 30 * time.Second
 		pol := enginetest.Policy(t, spec)
@@ -66,7 +66,7 @@ func TestRefusedWorkflowsAreWithdrawnAndTheOthersAreOnTime(t *testing.T) {
 			}
 		}
 	}
-	if refused["fifo"] <= max(refused["rm-dcwf"], refused["mrcp-rm:steps=2000"]) {
+	if refused["fifo"] <= max(refused["rm-dcwf"], refused["mrcp-rm"]) {
 		t.Errorf("workflows are refused: %v", refused)
 	}
 }

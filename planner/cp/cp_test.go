@@ -39,7 +39,7 @@ func solve(t *testing.T, p *cp.Problem, steps int) *cp.Solution {
 	if err := p.Check(); err != nil {
 		t.Fatal(err)
 	}
-	s := cp.Solve(p, cp.Options{Steps: steps, Seed: 1})
+	s := cp.Solve(p, steps)
 	verify(t, p, s)
 	return s
 }
@@ -102,7 +102,7 @@ func TestJobsThatOnlyFitByDeadlineOrder(t *testing.T) {
 	job(p, 0, 30, []int{10})
 	job(p, 0, 9, []int{8})
 	s := solve(t, p, 1000)
-	if s.Late != 0 || s.Start[1] != 0 || s.Start[0] != 8*second || !s.Complete {
+	if s.Late != 0 || s.Start[1] != 0 || s.Start[0] != 8*second {
 		t.Errorf("%+v", s)
 	}
 }
@@ -185,8 +185,8 @@ func TestProblemsThatCannotBeAreRefused(t *testing.T) {
 }
 
 // exhaustive tries every start of every task on a grid of seconds.
-func exhaustive(p *cp.Problem, horizon int) (late int, ends float64) {
-	late, ends = len(p.Jobs)+1, 0
+func exhaustive(p *cp.Problem, horizon int) (late int) {
+	late = len(p.Jobs) + 1
 	start := make([]unit.Time, len(p.Tasks))
 	used := make([]unit.Vector, horizon+1)
 	for _, f := range p.Fixed {
@@ -197,7 +197,7 @@ func exhaustive(p *cp.Problem, horizon int) (late int, ends float64) {
 	var try func(i int)
 	try = func(i int) {
 		if i == len(p.Tasks) {
-			n, sum := 0, 0.0
+			n := 0
 			for j := range p.Jobs {
 				end := max(p.Now, p.Jobs[j].Floor)
 				for k, t := range p.Tasks {
@@ -208,11 +208,8 @@ func exhaustive(p *cp.Problem, horizon int) (late int, ends float64) {
 				if end > p.Jobs[j].Due {
 					n++
 				}
-				sum += end.Sub(p.Now).Seconds()
 			}
-			if n < late || n == late && sum < ends {
-				late, ends = n, sum
-			}
+			late = min(late, n)
 			return
 		}
 		t := &p.Tasks[i]
@@ -240,7 +237,7 @@ func exhaustive(p *cp.Problem, horizon int) (late int, ends float64) {
 		}
 	}
 	try(0)
-	return late, ends
+	return late
 }
 
 // small draws a problem that can be searched exhaustively.
@@ -284,15 +281,14 @@ func TestSmallProblemsAreSolvedAsExhaustiveSearchSolvesThem(t *testing.T) {
 		if err := p.Check(); err != nil {
 			t.Fatalf("%v", err)
 		}
-		late, ends := exhaustive(p, horizon)
-		s := cp.Solve(p, cp.Options{Steps: 1_000_000, Seed: 1})
+		late := exhaustive(p, horizon)
+		s := cp.Solve(p, 1_000_000)
 		verify(t, p, s)
-		if !s.Complete || s.Late != late || s.Ends != ends {
-			t.Fatalf("%d late, ends %v, complete %v; exhaustive search finds %d, %v", s.Late, s.Ends, s.Complete, late,
-				ends)
+		if s.Late != late || s.Bound != late {
+			t.Fatalf("%d late, at least %d; exhaustive search finds %d", s.Late, s.Bound, late)
 		}
 		// Without search the bound has to hold all the same, and the solution to be one.
-		quick := cp.Solve(p, cp.Options{})
+		quick := cp.Solve(p, 0)
 		verify(t, p, quick)
 		if quick.Bound > late || quick.Late < late {
 			t.Fatalf("at least %d late, %d found; exhaustive search finds %d", quick.Bound, quick.Late, late)
@@ -323,43 +319,10 @@ func crowd(seed uint64, jobs int) *cp.Problem {
 	return p
 }
 
-func TestMoreStepsAreNeverWorseAndSearchHelps(t *testing.T) {
-	better := 0
-	for seed := range uint64(12) {
-		p := crowd(seed, 12)
-		var last *cp.Solution
-		for _, steps := range []int{0, 1000, 10_000, 50_000} {
-			s := solve(t, p, steps)
-			if last != nil && (s.Late > last.Late || s.Late == last.Late && s.Ends > last.Ends+1e-6) {
-				t.Errorf("seed %d: %d steps give %d late, ends %v; fewer gave %d, %v", seed, steps, s.Late, s.Ends,
-					last.Late, last.Ends)
-			}
-			if last != nil && s.Late < last.Late {
-				better++
-			}
-			last = s
-		}
-	}
-	if better < 1 { // the list schedules are hard to beat
-		t.Error("search never found fewer late jobs than list scheduling")
-	}
-}
-
 func TestTheSameProblemHasTheSameSolution(t *testing.T) {
 	p := crowd(3, 15)
 	a, b := solve(t, p, 20_000), solve(t, p, 20_000)
 	if !reflect.DeepEqual(a, b) {
 		t.Error("two searches of one problem differ")
-	}
-}
-
-func TestTheBudgetIsKept(t *testing.T) {
-	p := crowd(1, 20)
-	lists := solve(t, p, 0).Steps
-	for _, steps := range []int{1, 500, 5000} {
-		// A job that has been begun is placed to its end, and a tried one may be on top of it.
-		if s := solve(t, p, steps); s.Steps > lists+steps+2*40 {
-			t.Errorf("%d steps beyond %d of the list schedules: %d", steps, lists, s.Steps)
-		}
 	}
 }

@@ -271,3 +271,12 @@ func (d *dcwf) comeBack(start []unit.Time, on []int32, end []unit.Time, placed [
 		d.count(int32(j), end[j])
 	}
 }
+
+// first is the first start of a job.
+func (s *solver) first(j int32) unit.Time {
+	at := unit.Never
+	for _, t := range s.tasks[j] {
+		at = min(at, s.start[t])
+	}
+	return at
+}

@@ -3,8 +3,8 @@
 // of MRCP-RM (Lim, Majumdar and Ashwood-Smith, "MRCP-RM: A Technique for Resource Allocation and Scheduling of
 // MapReduce Jobs with Deadlines", IEEE TPDS 28(5), 2017), as recalled of it, for any precedences, on one resource that
 // sums up all: exact where slots are alike, since intervals of which no more than C overlap can always be given to C
-// slots. The solver is complete on small problems; on others it stops after a number of search steps, so that the same
-// problem always has the same solution.
+// slots. The solver is complete on small problems, as far as its search steps go; of others it takes the best list
+// schedule. The same problem always has the same solution.
 package cp
 
 import (
@@ -62,15 +62,6 @@ type Solution struct {
 	Ends  float64 // seconds
 	Bound int     // no schedule has fewer late jobs
 	Steps int     // tasks that were placed, for good or on trial
-	// Complete says that all schedules were searched or excluded by bounds: none has fewer late jobs, or as many and
-	// smaller Ends.
-	Complete bool
-}
-
-// Options of Solve.
-type Options struct {
-	Steps int    // search steps: tasks placed beyond the list schedules; 0 or less: none
-	Seed  uint64 // of the neighbourhoods
 }
 
 // Check returns an error of a problem: a parent that does not stand before its child, or a task that fits nowhere.

@@ -2,7 +2,6 @@ package cp
 
 import (
 	"cmp"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -10,47 +9,26 @@ import (
 	"gantry/planner/unit"
 )
 
-// Solve schedules a problem, which has to pass Check. The first solution is the best of some list schedules; branch
-// and bound on the order of the jobs in conflict, or of all tasks where there are few, and large neighbourhood search
-// improve it until the bounds show that they cannot, or the steps are used up.
-func Solve(p *Problem, o Options) *Solution {
-	s := newSolver(p, o)
+// Solve schedules a problem, which has to pass Check: the best of some list schedules or, where there are few tasks, one
+// with the fewest late jobs, as far as it is found in so many search steps (tasks placed on trial).
+func Solve(p *Problem, steps int) *Solution {
+	s := newSolver(p)
 	s.lists()
 	if len(p.Tasks) <= fewTasks && s.best.Late > s.bound {
-		s.left = o.Steps * fewShare
-		if s.fewestLate() {
+		if s.left = steps; s.fewestLate() {
 			s.bound = s.best.Late
 		}
 	}
-	s.left = o.Steps
-	switch {
-	case s.settled():
-		s.best.Complete = true
-	case len(p.Tasks) <= fewerTasks && len(p.Nodes) == 0:
-		s.best.Complete = s.allOrders()
-	default:
-		s.neighbourhoods()
-	}
 	s.best.Bound, s.best.Steps = s.bound, s.steps
-	if s.best.Complete {
-		s.best.Bound = s.best.Late
-	}
 	return &s.best
 }
 
-// Of problems with few tasks the fewest late jobs are searched for completely; with fewer, all orders are tried for
-// the smallest ends, too.
-const (
-	fewTasks = 15
-	// times the steps; of some 6,000 random problems the hardest took a third of this limit by default
-	fewShare   = 20
-	fewerTasks = 10
-)
+// fewTasks is of how many tasks the fewest late jobs are searched for completely.
+const fewTasks = 15
 
 // solver has a schedule under edit: the placed jobs are in the profile.
 type solver struct {
 	p      *Problem
-	rand   *rand.Rand
 	nodes  []profile     // one, if it is the summed resource
 	tasks  [][]int32     // by job, in the order in which they are placed
 	shapes []shape       // by job
@@ -65,7 +43,7 @@ type solver struct {
 	bound  int
 	least  time.Duration // no schedule has smaller Ends
 	steps  int
-	left   int // steps
+	left   int // steps of the search
 }
 
 // shape has the bounds of a job before any schedule.
@@ -74,11 +52,11 @@ type shape struct {
 	length   time.Duration
 }
 
-func newSolver(p *Problem, o Options) *solver {
+func newSolver(p *Problem) *solver {
 	n := len(p.Jobs)
-	s := &solver{p: p, rand: rand.New(rand.NewPCG(o.Seed, 0x6d726370)), tasks: make([][]int32, n),
-		shapes: make([]shape, n), left: 1 << 62,
-		start: make([]unit.Time, len(p.Tasks)), on: make([]int32, len(p.Tasks)), nodes: make([]profile, max(1,
+	s := &solver{p: p, tasks: make([][]int32, n),
+		shapes: make([]shape, n),
+		start:  make([]unit.Time, len(p.Tasks)), on: make([]int32, len(p.Tasks)), nodes: make([]profile, max(1,
 			len(p.Nodes))), end: make([]unit.Time, n), placed: make([]bool, n), best: Solution{Late: n + 1}}
 	s.clear()
 	s.order()
@@ -163,7 +141,6 @@ func (s *solver) put(i int32) unit.Time {
 	s.start[i], s.on[i] = s.spot(t, s.from(i))
 	s.hold(i, +1)
 	s.steps++
-	s.left--
 	return s.over(i)
 }
 
@@ -250,19 +227,6 @@ func (s *solver) keep() bool {
 	s.best.On = append(s.best.On[:0], s.on...)
 	s.best.End = append(s.best.End[:0], s.end...)
 	return true
-}
-
-// restore makes the best solution the present schedule.
-func (s *solver) restore() {
-	s.clear()
-	copy(s.start, s.best.Start)
-	copy(s.on, s.best.On)
-	for i := range s.p.Tasks {
-		s.hold(int32(i), +1)
-	}
-	for j := range s.p.Jobs {
-		s.count(int32(j), s.best.End[j])
-	}
 }
 
 // settled reports whether the bounds say that nothing is better than the best solution.

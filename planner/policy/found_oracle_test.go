@@ -28,7 +28,7 @@ func oracleOf(spec string) func(in Instance) []Stay {
 // differs compares a policy with its oracle.
 func differs(in Instance, spec string) (string, error) {
 	if spec == "mrcp-rm" {
-		return mrcpDiffers(in, 0)
+		return mrcpDiffers(in)
 	}
 	course, err := Simulate(in, spec)
 	if err != nil {

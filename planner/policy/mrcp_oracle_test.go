@@ -30,7 +30,6 @@ type mrcpPlan struct {
 	ends    []unit.Time            // by workflow: as the last plan has them
 	retried []bool                 // by workflow: planned again since one last came to be allowed to start
 	till    map[[2]int]unit.Time   // when what has started is estimated to end
-	few     int                    // of so many open tasks the sum of the ends is the smallest, too
 }
 
 func (p *mrcpPlan) estimate(f, i, n int) time.Duration { return p.run(p.task(f, i).Estimate(), n) }
@@ -208,14 +207,6 @@ func (p *mrcpPlan) late(ends map[int]unit.Time) (n int) {
 	return n
 }
 
-// sum is that of the times from now to the ends of some workflows.
-func (p *mrcpPlan) sum(ends map[int]unit.Time) (d time.Duration) {
-	for _, e := range ends {
-		d += e.Sub(p.now)
-	}
-	return d
-}
-
 // adopt takes the plan that the policy has made, after it has checked it; what is wrong with it, or "".
 func (p *mrcpPlan) adopt() string {
 	made, ok := p.made[p.now]
@@ -262,7 +253,7 @@ func (p *mrcpPlan) adopt() string {
 		}
 		return ""
 	}
-	return p.better(ends, open, could)
+	return p.better(ends, could)
 }
 
 // exhaustive is how many open tasks have all their schedules searched for how few workflows are late, at most, where
@@ -331,11 +322,7 @@ func (p *mrcpPlan) comesAbout(plan []Stay, most int, could []int) bool {
 		}
 		seen[string(key)] = true
 		if len(placed) == len(plan)+len(p.running()) {
-			ends := map[int]unit.Time{}
-			for _, s := range bare {
-				ends[s.Workflow] = max(ends[s.Workflow], s.End)
-			}
-			return len(plan) > p.few || !p.sooner(ends)
+			return true
 		}
 	tasks:
 		for _, s := range plan {
@@ -398,7 +385,7 @@ func (p *mrcpPlan) notLost(of []int) []int {
 }
 
 // better says how a plan could be better that lets workflows end like this; "" if it could not.
-func (p *mrcpPlan) better(ends map[int]unit.Time, open int, could []int) string {
+func (p *mrcpPlan) better(ends map[int]unit.Time, could []int) string {
 	could = p.notLost(could)
 	onTime := 0
 	for _, f := range could {
@@ -415,19 +402,7 @@ func (p *mrcpPlan) better(ends map[int]unit.Time, open int, could []int) string 
 			return fmt.Sprintf("%d workflows are on time in the plan of %v, %d could be", onTime, p.now, n)
 		}
 	}
-	if open <= p.few && p.sooner(ends) {
-		return fmt.Sprintf("workflows end after %v together in the plan of %v, they could sooner", p.sum(ends), p.now)
-	}
 	return ""
-}
-
-// sooner reports whether workflows could end sooner together, and no more of them late.
-func (p *mrcpPlan) sooner(ends map[int]unit.Time) bool {
-	all, late, sum := 0, p.late(ends), p.sum(ends)
-	for f := range ends {
-		all |= 1 << f
-	}
-	return p.can(all, func(ends map[int]unit.Time) bool { return p.late(ends) <= late && p.sum(ends) < sum })
 }
 
 // endangered reports whether a planned task that should have started delays a workflow past its deadline.
@@ -511,11 +486,11 @@ func (p *mrcpPlan) round() string {
 	return ""
 }
 
-func mrcpDiffers(in Instance, few int) (string, error) {
+func mrcpDiffers(in Instance) (string, error) {
 	timed, number := joined(in)
 	p := &mrcpPlan{world: newWorld(timed), made: map[unit.Time][][]Stay{},
 		ends: make([]unit.Time, len(in.Workflows)), retried: make([]bool, len(in.Workflows)),
-		till: map[[2]int]unit.Time{}, few: few}
+		till: map[[2]int]unit.Time{}}
 	if in.Held {
 		p.reads = readers(in, number)
 	}
@@ -588,11 +563,8 @@ func TestMRCPAgainstTheOracle(t *testing.T) {
 	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			few := map[string]int{"unit slots": 7, "copies": 7}[name]
 			for _, s := range batchStreamWrong(shape) {
-				Compare(t, s.n, s.Shape, func(in Instance) (string, error) {
-					return mrcpDiffers(in, few)
-				})
+				Compare(t, s.n, s.Shape, mrcpDiffers)
 			}
 		})
 	}
