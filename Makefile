@@ -6,7 +6,8 @@ GANTRY := bin/gantry
 TASK := bin/gantry-task
 # Control groups and an engine that answers to root only need root; the compiler does not, so its caches stay the caller's.
 AS_ROOT := $(shell [ "$$(id -u)" = 0 ] || ! command -v sudo >/dev/null || echo sudo -E env "PATH=$$PATH")
-BUILD_IMAGE = $(if $(shell [ -w /var/run/docker.sock ] && echo may),,$(AS_ROOT)) $(GANTRY) image build
+MAY_DOCKER = $(if $(shell [ -w /var/run/docker.sock ] && echo may),,$(AS_ROOT))
+BUILD_IMAGE = $(MAY_DOCKER) $(GANTRY) image build
 # SQLite takes gcc a minute at -O2 and a third of that at -O1.
 export CGO_CFLAGS ?= -O1
 # Compiled packages do not depend on the folder then: a fresh clone takes them from the cache.
@@ -49,7 +50,7 @@ AT_LARGE := go test -count=1 -v -timeout 0
 GO_TEST := go test -vet=off -p $(PACKAGES) -timeout 40m $(if $(AS_ROOT),-exec "$(AS_ROOT)")
 
 .PHONY: static help demo demo-slurm test test-long test-whole test-race test-race-short room setup go compiler engine browser registry readers slurm build install uninstall images check bench load fuzz crash test-v2 release test-release \
-	reproduce reproduce-quick figure pages pictures fidelity predictions adversary containers containers-quick emulation-table clean
+	reproduce reproduce-quick reproduce-image figure pages pictures fidelity predictions adversary containers containers-quick emulation-table clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -182,6 +183,15 @@ reproduce: build ## all tables and figures of the papers at full scale, resumabl
 
 reproduce-quick: build ## the same in 10 minutes on two cores: short streams, few repetitions; reproduce-quick/page.html
 	go run ./scripts/reproduce -quick $(if $(JOBS),-jobs $(JOBS))
+
+# The image has nothing but these programs and the experiments.
+reproduce-image: go compiler engine ## an image that does so without Go and without a network, and dist/reproduce.tar for docker load
+	@mkdir -p dist/reproduce/bin
+	go build -buildvcs=false -tags "netgo osusergo sqlite_omit_load_extension" \
+		-ldflags "-s -w -X gantry.Commit=$(COMMIT) -linkmode external -extldflags -static" -o dist/reproduce/bin/ ./cmd/gantry ./scripts/reproduce
+	set -o pipefail; tar -c --owner=0 --group=0 --mode=a+rX examples/experiments -C dist/reproduce bin | $(MAY_DOCKER) docker import \
+		-c 'WORKDIR /' -c 'ENV TMPDIR=/out' -c 'ENTRYPOINT ["bin/reproduce", "-quick", "-dir", "out"]' - gantry/reproduce
+	$(MAY_DOCKER) docker save gantry/reproduce >dist/reproduce.tar
 
 figure: build ## the experiments behind one figure or table of a paper: PAPER=ccgrid|rm-dcwf|mows|3dsf N=7 (tN is a table); QUICK=1, JOBS
 	go run ./scripts/reproduce -paper '$(PAPER)' -figure '$(N)' $(if $(QUICK),-quick) $(if $(JOBS),-jobs $(JOBS))

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -53,6 +55,33 @@ func TestTheSuiteHasTheExperimentsOfAllPages(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The image for reviewers needs no network, no user of its own and no file that can be written but those in /out.
+func TestTheImageWritesThePage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds gantry again, linked statically")
+	}
+	if out, err := exec.Command("docker", "version").CombinedOutput(); err != nil {
+		t.Skipf("needs a Docker Engine: %v %s", err, out)
+	}
+	t.Chdir("../..")
+	suite, out := filepath.Join(t.TempDir(), "reproduce.yaml"), t.TempDir()
+	if err := errors.Join(os.Chmod(out, 0o777), os.WriteFile(suite, []byte(`papers: [.]
+experiments: [{file: fig1-2.yaml, seconds: 3, quick: 2}]`), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"make", "reproduce-image"}, {"docker", "run", "--network", "none", "--rm",
+		"--read-only", "--user", "65534:65534", "--volume", out + ":/out",
+		"--volume", suite + ":/examples/experiments/reproduce.yaml:ro", "gantry/reproduce"}} {
+		if text, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, text)
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(out, "page.html"))
+	if err != nil || !bytes.Contains(page, []byte("CCGrid 2018")) {
+		t.Errorf("page of %d bytes, %v", len(page), err)
 	}
 }
 
