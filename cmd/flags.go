@@ -197,7 +197,8 @@ func estimateFlags(usual string) []cli.Flag {
 			"gets the largest amount seen, then at least what is declared"},
 		&cli.StringFlag{Name: "errors", Value: "none", Usage: "make declared estimates wrong by `MODEL`: none, " +
 			"static:F, random1:F (a factor for each workflow), random2:F (random seconds, scaled by --time-scale), " +
-			"or uniform:U (estimates stay, true runtimes vary); F and U are above 0 and at most 1000; without " +
+			"short:F (up to F seconds more or less, scaled too: shorter tasks are off by a larger factor), or " +
+			"uniform:U (estimates stay, true runtimes vary); F and U are above 0 and at most 1000; without " +
 			"--estimator they apply to all estimates"},
 	}
 }

@@ -51,7 +51,8 @@ func TestErrorFactorsChangeNothingOnAHomogeneousPlatform(t *testing.T) {
 		}
 	}
 	for name, p := range map[string]*planner.Platform{"nodes": processors(10), "cores": slots(10)} {
-		for _, spec := range []string{"gbf", "cpp", "fdws", "hr", "fwp", "owm", "owm:order=highest"} {
+		for _, spec := range []string{"gbf", "cpp", "fdws", "hr", "fwp", "fwp:parallelism=factor", "owm",
+			"owm:order=highest"} {
 			t.Run(spec+"/"+name, func(t *testing.T) {
 				exact := starts(t, p, spec, predict.ErrorModel{}, subs)
 				for _, kind := range []predict.ErrorKind{predict.Static, predict.Random1, predict.Random2} {
@@ -83,7 +84,8 @@ func TestErrorsOfEstimatesLeaveReality(t *testing.T) {
 	for _, c := range []struct {
 		model string
 		same  bool
-	}{{"none", true}, {"static:0.1", true}, {"random1:2", true}, {"random2:5", true}, {"uniform:3", false}} {
+	}{{"none", true}, {"static:0.1", true}, {"random1:2", true}, {"random2:5", true},
+		{"short:50", true}, {"uniform:3", false}} {
 		m, err := predict.ParseErrorModel(c.model)
 		must(t, err)
 		m.Seed = 9

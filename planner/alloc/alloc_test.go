@@ -23,12 +23,16 @@ func TestPostponingWaitsForAFasterNode(t *testing.T) {
 		nodes 1 1*4
 		A    a=4
 		B    b=8`
-	run(t, "owm", scenario, `
-		n0 
-		n1 abb`)
-	run(t, "cpp", scenario, `
-		n0 bbbbbbbb
-		n1 a`)
+	for _, spec := range []string{"owm", "fwp:postpone=busy"} {
+		run(t, spec, scenario, `
+			n0 
+			n1 abb`)
+	}
+	for _, spec := range []string{"cpp", "fwp"} {
+		run(t, spec, scenario, `
+			n0 bbbbbbbb
+			n1 a`)
+	}
 }
 
 // b and c are done earlier on the fast node, one after the other. If one task may wait for it, c starts.

@@ -3,6 +3,7 @@ package order
 import (
 	"cmp"
 	"math"
+	"math/big"
 	"slices"
 	"time"
 
@@ -18,6 +19,9 @@ import (
 // last, the same for all: no decision depends on it.
 type Fair struct {
 	Ranks *rank.Upward
+	// Parallel multiplies the slowdown of a workflow by its level of parallelism, approximated as its total run time
+	// over the length of its critical path. Section V-E has that as future work, without a formula.
+	Parallel bool
 
 	correction *predict.Ratio
 	standings  []standing // by workflow
@@ -94,6 +98,9 @@ func (f *Fair) Settle(c *planner.Cycle, w planner.WorkflowID) {
 		s.ahead++
 	}
 	s.arrived, s.length, s.weight, s.remaining = flow.Arrived, f.Ranks.Length(w), f.Ranks.Weight(w), exact.Number{}
+	if work := f.Ranks.Work(w); f.Parallel && !work.Zero() { // a slowdown has the length below the line
+		s.length = exact.Rat(new(big.Rat).Quo(s.length.Mul(s.length).Rat(), work.Rat()))
+	}
 	if int(s.ahead) < len(tasks) {
 		s.remaining = f.Ranks.Unscaled(tasks[s.ahead])
 	}

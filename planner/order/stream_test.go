@@ -81,6 +81,21 @@ func TestFairWorkflowPrioritizationTakesCriticalPathsAtTheAverageSpeed(t *testin
 		n1 cccccceeeeeeeeeeeeeeeeee`)
 }
 
+// At 3 s the slowdown of B is (2 + 4) / 4 = 1.5 and that of C (1 + 2) / 2 = 1.5, and B came first. Tasks of C take
+// 4 s together, twice its critical path: 1.5 times 2 is 3.
+func TestFairWorkflowPrioritizationMayCountParallelism(t *testing.T) {
+	for spec, want := range map[string]string{
+		"fwp":                    "n0 aaabbbbccdd",
+		"fwp:parallelism=factor": "n0 aaaccddbbbb",
+	} {
+		run(t, spec, `
+			nodes 1
+			A    a=3
+			B @1 b=4
+			C @2 c=2 d=2`).Want(want)
+	}
+}
+
 // At 5 s the first node runs a task that should have ended, and so is as soon free as the second, which is idle: of
 // equal finishes the lower node has b. With overrun=soon it is free a millisecond later.
 func TestWorkloadHEFTTakesOverrunsAsEndingNow(t *testing.T) {

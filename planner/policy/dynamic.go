@@ -10,8 +10,8 @@ import (
 )
 
 // fair is a pipeline that learns.
-type fair struct {
-	planner.Pipeline[alloc.Skipper]
+type fair[Q planner.Queue] struct {
+	planner.Pipeline[Q]
 	*order.Fair
 }
 
@@ -21,6 +21,13 @@ func greedy(q interface {
 	retain.Requeuer
 }) *planner.Pipeline[alloc.Skipper] {
 	return &planner.Pipeline[alloc.Skipper]{Retain: retain.Drop{Requeue: q}, Queue: q, Allocate: &alloc.List{}}
+}
+
+// postponing is greedy, but lets tasks wait for a busy node by the rule of OWM.
+func postponing(q *order.Joint, rule alloc.BusyFinishesFirst) *planner.Pipeline[alloc.Postponer] {
+	return &planner.Pipeline[alloc.Postponer]{
+		Retain: retain.Drop{Requeue: q}, Queue: q, Allocate: &alloc.Postponing{Rule: rule},
+	}
 }
 
 // byRank is the rank of the task that represents a workflow.
@@ -74,10 +81,7 @@ func dynamic() []Row {
 				if p["wait"] != "any" && p["wait"] != "one" {
 					waiters = int(p.Number("wait"))
 				}
-				rule := alloc.BusyFinishesFirst{Waiters: waiters, Ignore: p["overrun"] == "ignored"}
-				return &planner.Pipeline[alloc.Postponer]{
-					Retain: retain.Drop{Requeue: q}, Queue: q, Allocate: &alloc.Postponing{Rule: rule},
-				}
+				return postponing(q, alloc.BusyFinishesFirst{Waiters: waiters, Ignore: p["overrun"] == "ignored"})
 			},
 		},
 		{
@@ -109,11 +113,21 @@ func dynamic() []Row {
 			About: "Of every workflow the eligible task with the highest upward rank; of these the one whose " +
 				"workflow's present slowdown, by estimates corrected by what completed tasks took, is furthest " +
 				"above the mean slowdown of completed workflows.",
-			Params: []Param{{"m", []string{"1000", "1..1000000"}, "completed tasks that correct the estimates"}},
+			Params: []Param{{"m", []string{"1000", "1..1000000"}, "completed tasks that correct the estimates"},
+				{"postpone", []string{"never", "busy"}, "whether a task waits for a busy node as under owm, and its " +
+					"workflow with it"},
+				{"parallelism", []string{"ignored", "factor"}, "whether the slowdown is multiplied by the " +
+					"approximated level of parallelism: the run times of the workflow's tasks together over the " +
+					"length of its critical path"}},
 			New: func(p Params) planner.Policy {
 				ranks := &rank.Upward{AverageSpeed: true}
 				f := order.NewFair(ranks, int(p.Number("m")))
-				return &fair{*greedy(&order.Joint{Ranks: ranks, Moving: f, Prepare: f.Update}), f}
+				f.Parallel = p["parallelism"] == "factor"
+				q := &order.Joint{Ranks: ranks, Moving: f, Prepare: f.Update}
+				if p["postpone"] == "busy" {
+					return &fair[alloc.Postponer]{*postponing(q, alloc.BusyFinishesFirst{}), f}
+				}
+				return &fair[alloc.Skipper]{*greedy(q), f}
 			},
 		},
 	}

@@ -43,7 +43,8 @@ var compared = []struct {
 	specs  string
 }{
 	{slices.Concat(onlineShapes, overlappedShapes),
-		"gbf:pick=first cpp owm owm:order=highest owm:overrun=ignored fdws hr fwp:m=4"},
+		"gbf:pick=first cpp owm owm:order=highest owm:overrun=ignored fdws hr fwp:m=4 fwp:m=4,postpone=busy " +
+			"fwp:m=4,parallelism=factor"},
 	{onlineShapes, "heft wheft wheft:overrun=soon wheft:start=planned wheft:start=planned,overrun=soon"},
 	{slices.Concat(greedyDeadlines, overlappedShapes), "edf"},
 	{tenantShapes, `dla drf drf:misfit=stop drf:level=2 capacity capacity:queues=class,by=dominant,shares=5/3/2

@@ -525,6 +525,22 @@ func (s *flowSystem) leftOf(w int) *big.Rat {
 	return new(big.Rat).Mul(s.length(w), big.NewRat(left, all))
 }
 
+// parallelism is the approximated level of parallelism of a workflow: what its tasks take together over the length of
+// its critical path.
+func (s *flowSystem) parallelism(w int) *big.Rat {
+	sum := new(big.Rat)
+	for _, j := range s.flows[w] {
+		below := new(big.Rat)
+		for _, c := range j.children {
+			if r := new(big.Rat).Add(c.rank, s.meanCopy(j, c)); r.Cmp(below) > 0 {
+				below = r
+			}
+		}
+		sum.Add(sum, below.Sub(j.rank, below)) // its mean run
+	}
+	return sum.Quo(sum, s.length(w))
+}
+
 // slowdown is ŝ of FWP, with estimates corrected by the last m completed tasks.
 func (s *flowSystem) slowdown(w, m int) *big.Rat {
 	measured, estimated := int64(0), int64(0)
@@ -602,6 +618,14 @@ var onlineOracles = map[string]func(in Instance) []Stay{
 	"hr": now(func(_ *flowSystem, e [][]*flowTask) *flowTask { return byRank(slices.Concat(e...), len(e) > 1) }, nil),
 	"fwp:m=4": now(func(s *flowSystem, e [][]*flowTask) *flowTask {
 		return firstOf(e, true, func(j *flowTask) *big.Rat { return s.slowdown(j.wf, 4) })
+	}, nil),
+	"fwp:m=4,postpone=busy": now(func(s *flowSystem, e [][]*flowTask) *flowTask {
+		return firstOf(e, true, func(j *flowTask) *big.Rat { return s.slowdown(j.wf, 4) })
+	}, (*flowSystem).busyFinishesFirst),
+	"fwp:m=4,parallelism=factor": now(func(s *flowSystem, e [][]*flowTask) *flowTask {
+		return firstOf(e, true, func(j *flowTask) *big.Rat {
+			return new(big.Rat).Mul(s.slowdown(j.wf, 4), s.parallelism(j.wf))
+		})
 	}, nil),
 	"edf": now(func(s *flowSystem, e [][]*flowTask) *flowTask {
 		due := func(jobs []*flowTask) unit.Time { return cmp.Or(s.in.Workflows[jobs[0].wf].Due, unit.Never) }

@@ -27,6 +27,9 @@ var readings = map[string][]string{
 			"lower number comes first. Before any task has completed, the correction is 1.",
 		"A task that waits for its copies, where they overlap other work, has not started. Tasks that never run, as " +
 			"one before them failed for good, are no part of what has not started.",
+		"postpone=busy and parallelism=factor are future work of the paper, which gives no rule for them. It would " +
+			"postpone workflows until a timeout; here a task waits for a faster node. " +
+			"examples/experiments/future.yaml has what they change.",
 	},
 	"heft": {plans,
 		"A task that runs longer than estimated is expected to run for another eighth of the time it has run, at " +

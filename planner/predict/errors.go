@@ -22,23 +22,26 @@ const (
 	Random1 // each workflow has one factor, uniform on (0, 2 Factor] (same section, random error I)
 	// each estimate is uniform on (0, 2 Factor] seconds, not as declared (same section, random error II)
 	Random2
+	// each estimate is uniform between the declared one less Factor seconds, at least 0, and that plus Factor seconds:
+	// shorter tasks have more variable errors (section VII, after Feitelson 2015)
+	Short
 	Uniform // estimates are as declared, and true runtimes are uniform around them; see Actual
 )
 
-var errorKinds = [...]string{"none", "static", "random1", "random2", "uniform"}
+var errorKinds = [...]string{"none", "static", "random1", "random2", "short", "uniform"}
 
 // ErrorModel makes estimates wrong, or reality. The zero ErrorModel changes nothing. Draws are a function of Seed and
 // of the workflow or task alone: runs that differ in policy or Factor meet the same ones.
 type ErrorModel struct {
 	Kind   ErrorKind
-	Factor float64 // f_e of Static, Random1 and Random2; u of Uniform, 3 being 300 %
+	Factor float64 // f_e of Static, Random1 and Random2; seconds of Short; u of Uniform, 3 being 300 %
 	Seed   uint64
 }
 
 // MaxErrorFactor is the largest factor that ParseErrorModel takes.
 const MaxErrorFactor = 1000
 
-// ParseErrorModel reads "none", "static:F", "random1:F", "random2:F" or "uniform:U".
+// ParseErrorModel reads "none", "static:F", "random1:F", "random2:F", "short:F" or "uniform:U".
 func ParseErrorModel(text string) (ErrorModel, error) {
 	name, value, has := strings.Cut(text, ":")
 	for k, known := range errorKinds {
@@ -61,8 +64,8 @@ func ParseErrorModel(text string) (ErrorModel, error) {
 	if near := spelling.Nearest(name, errorKinds[:]); near != "" {
 		return ErrorModel{}, fmt.Errorf("error model %q is not known; did you mean %s?", text, near)
 	}
-	return ErrorModel{}, fmt.Errorf("error model %q is not known: choose none, static:F, random1:F, random2:F or "+
-		"uniform:U", text)
+	return ErrorModel{}, fmt.Errorf("error model %q is not known: choose none, static:F, random1:F, random2:F, "+
+		"short:F or uniform:U", text)
 }
 
 // String returns the text that ParseErrorModel reads.
@@ -88,12 +91,24 @@ func (m ErrorModel) estimate(t *planner.Task, run, mean time.Duration) (time.Dur
 			return 0, m.Factor, 1
 		}
 		seconds := 2 * (1 - m.draw(streamTask, uint64(t.ID)))
-		if run != mean {
-			seconds *= float64(run) / float64(mean)
+		return scaled(seconds, run, mean), m.Factor, 1
+	case Short:
+		if mean == 0 {
+			return 0, 1, 1
 		}
-		return max(1, time.Duration(math.Round(seconds*1e9))), m.Factor, 1
+		low := max(0, mean.Seconds()-m.Factor)
+		return scaled(low+(mean.Seconds()+m.Factor-low)*(1-m.draw(streamTask, uint64(t.ID))), run, mean), 1, 1
 	}
 	return run, 1, 1
+}
+
+// scaled returns the estimate on a node where run is declared, of a task that is estimated at so many seconds where
+// mean is declared; at least 1 ns.
+func scaled(seconds float64, run, mean time.Duration) time.Duration {
+	if run != mean {
+		seconds *= float64(run) / float64(mean)
+	}
+	return max(1, time.Duration(math.Round(seconds*1e9)))
 }
 
 // Actual returns how long t really runs if run is estimated: with Uniform, uniform between run (1 - 2u), but at least a

@@ -2,6 +2,7 @@ package predict_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -82,6 +83,22 @@ func TestRandomErrorIIForgetsTheRuntime(t *testing.T) {
 	}
 }
 
+// Estimates are uniform within 60 s of the runtime, and above 0: the relative error of short tasks is the larger one.
+func TestShortTasksHaveTheMoreVariableErrors(t *testing.T) {
+	for run, want := range map[time.Duration][3]float64{time.Second: {0, 61, 30.5}, time.Minute: {0, 120, 60},
+		10 * time.Minute: {540, 660, 600}} {
+		got := estimates(t, "short:60", 1, 20_000, run)
+		low, high := slices.Min(got).Seconds(), slices.Max(got).Seconds()
+		if width := want[1] - want[0]; low <= want[0] || low > want[0]+width/1000 || high > want[1] ||
+			high < want[1]-width/1000 || math.Abs(mean(got)-want[2]) > width/100 {
+			t.Errorf("%v: from %v to %v s, mean %v; want %v", run, low, high, mean(got), want)
+		}
+	}
+	if zero := estimates(t, "short:60", 1, 1, 0); zero[0] != 0 {
+		t.Errorf("a task of no runtime is estimated at %v", zero[0])
+	}
+}
+
 func TestErrorsOfOneSeedDifferByTheFactorOnly(t *testing.T) {
 	for _, kind := range []string{"random1:", "random2:"} {
 		one, ten := estimates(t, kind+"1", 4, 1000, 50*time.Second), estimates(t, kind+"10", 4, 1000, 50*time.Second)
@@ -120,7 +137,7 @@ func TestUniformUncertaintyIsOfReality(t *testing.T) {
 }
 
 func TestErrorModelsAreReadAndWritten(t *testing.T) {
-	for _, text := range []string{"none", "static:0.1", "random1:2", "random2:10", "uniform:3"} {
+	for _, text := range []string{"none", "static:0.1", "random1:2", "random2:10", "short:60", "uniform:3"} {
 		if m, err := predict.ParseErrorModel(text); err != nil || m.String() != text {
 			t.Errorf("%s: %v, %v", text, m, err)
 		}

@@ -52,6 +52,7 @@ type flow struct {
 	ranked int              // tasks that have ranks: those in front in the workflow's list
 	weight uint64           // the factor of ranks between workflows
 	length exact.Number     // the highest rank, without the weight
+	work   exact.Number     // the mean run times of all tasks together, without the weight
 	sorted []planner.TaskID // by rank descending; made when it is first asked for
 }
 
@@ -210,6 +211,9 @@ func (u *Upward) Weight(w planner.WorkflowID) uint64 { return u.flows[w].weight 
 // Length returns the length of w's critical path, the highest rank of its tasks, without its weight.
 func (u *Upward) Length(w planner.WorkflowID) exact.Number { return u.flows[w].length }
 
+// Work returns the mean run times of w's tasks together, without its weight.
+func (u *Upward) Work(w planner.WorkflowID) exact.Number { return u.flows[w].work }
+
 // Scale returns how many units of ranks are a nanosecond, where the estimates of all workflows are right.
 func (u *Upward) Scale() uint64 { return u.scale }
 
@@ -305,6 +309,9 @@ func (u *Upward) rank(c *planner.Cycle, f *flow, t *planner.Task) {
 		if best.Compare(r) < 0 {
 			best = r
 		}
+	}
+	if u.ranks[t.ID].Zero() { // it had no rank, or takes no time
+		f.work = f.work.Plus(run)
 	}
 	r := run.Plus(best)
 	u.ranks[t.ID].Number = r

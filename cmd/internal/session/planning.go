@@ -278,7 +278,7 @@ func (s *Settings) errorModel() (predict.ErrorModel, error) {
 	}
 	m, err := predict.ParseErrorModel(s.Errors)
 	m.Seed = s.draws()
-	if m.Kind == predict.Random2 { // its estimates are seconds, whatever is declared
+	if m.Kind == predict.Random2 || m.Kind == predict.Short { // their factors are seconds
 		m.Factor *= s.TimeScale
 	}
 	return m, err

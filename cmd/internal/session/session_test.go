@@ -125,6 +125,7 @@ func TestWhatPoliciesBelieveIsApartFromWhatHappens(t *testing.T) {
 		{"static:3", "", "erroneous", 3, 20},
 		{"random1:3", "", "erroneous", other, 20},
 		{"random2:3", "", "erroneous", other, 20},
+		{"short:9", "", "erroneous", other, 20},
 		{"uniform:3", "", "declared", other, other},
 		{"uniform:3", "oracle", "oracle", 1, other},
 		{"static:3", "oracle", "oracle", 1, 20},
