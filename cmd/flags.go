@@ -83,7 +83,7 @@ func planFlags() []cli.Flag {
 		&cli.IntFlag{Name: "retries", Aliases: []string{"T"},
 			Usage: "short for --retry exit-code=`N` --retry output-missing=N"},
 		&cli.BoolFlag{Name: "reject-late", Usage: "refuse workflows that cannot meet their deadlines: on arrival " +
-			"(rm-dcwf, fifo), or at their earliest start (mrcp-rm)"},
+			"(rm-dcwf, fifo, mrcp-rm:reserve=yes), or at their earliest start (mrcp-rm)"},
 		&cli.StringSliceFlag{Name: "resource", Usage: "`NAME=COUNT`: the run has so many of a resource of your own, " +
 			"such as licences (may be repeated)"},
 		&cli.StringSliceFlag{Name: "need", Usage: "`[PATTERN=]NAME[:COUNT]`: tasks, or those whose name or type " +

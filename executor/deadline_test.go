@@ -20,7 +20,7 @@ import (
 // withdrawn whole; FIFO refuses more.
 func TestRefusedWorkflowsAreWithdrawnAndTheOthersAreOnTime(t *testing.T) {
 	refused := map[string]int{}
-	for _, spec := range []string{"rm-dcwf", "fifo", "mrcp-rm"} {
+	for _, spec := range []string{"rm-dcwf", "fifo", "mrcp-rm", "mrcp-rm:reserve=yes"} {
 		r, at := rand.New(rand.NewPCG(3, 5)), 0.0
 		const mean = 30 * time.Second
 		pol := enginetest.Policy(t, spec)

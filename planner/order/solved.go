@@ -13,24 +13,26 @@ import (
 	"gantry/planner/unit"
 )
 
-// Solved yields the tasks of all workflows whose earliest start has come in the order of their starts in a solution of
-// the model of package cp, as few workflows as possible being late. Where nodes and needs are alike, nodes are summed
-// up for that; an allocator that places the tasks in this order where they finish first matches them with nodes, and
-// starts none later than the solution does (tasks placed before only free slots from then on). Else the model has every
-// node, and the solution a node for each task, as long as it is small; of a large one the sum is taken, and the mean
-// runtime over the nodes. Where needs are alike, the nodes of one speed are summed up. Copies of files are left to the
-// allocator: the ends of workflows follow from its places.
+// Solved yields the tasks of all workflows whose earliest start has come, or of all, in the order of their starts in a
+// solution of the model of package cp, as few workflows as possible being late. Where nodes and needs are alike, nodes
+// are summed up for that; an allocator that places the tasks in this order where they finish first matches them with
+// nodes, and starts none later than the solution does (tasks placed before only free slots from then on). Else the
+// model has every node, and the solution a node for each task, as long as it is small; of a large one the sum is taken,
+// and the mean runtime over the nodes. Where needs are alike, the nodes of one speed are summed up. Copies of files are
+// left to the allocator: the ends of workflows follow from its places.
 //
 // The budget of the solver is counted in steps and never in time, so that a simulation and a resumed run decide
 // alike. Between two models the plan bends like any other.
 //
-// The model is solved again when a workflow may start, a node changes or a task wants a place that has none; and when a
-// task is so late that a workflow which was to meet its deadline would miss it, once for each workflow between two of
-// the former.
+// The model is solved again when a workflow is to be planned, a node changes or a task wants a place that has none; and
+// when a task is so late that a workflow which was to meet its deadline would miss it, once for each workflow between
+// two of the former.
 type Solved struct {
 	Most int // tasks of one model; a larger load is refused
 
-	// Reject refuses workflows, when they may start, that would be late or make others late that were not.
+	// Reserve plans workflows when they arrive, from their earliest start on; else once that has come.
+	Reserve bool
+	// Reject refuses workflows, when they are planned, that would be late or make others late that were not.
 	Reject bool
 
 	since   unit.Time // first round
@@ -75,8 +77,7 @@ func (q *Solved) Outdated(c *planner.Cycle) bool {
 		q.since, q.asked = c.Now(), true
 	}
 	arrived := func(w planner.WorkflowID) bool { // of tasks without time alone there is nothing to plan
-		flow := c.Workflow(w)
-		return flow.Release <= c.Now() && len(flow.Tasks) > 0
+		return q.from(c, w) <= c.Now() && len(c.Workflow(w).Tasks) > 0
 	}
 	q.wanted = slices.ContainsFunc(c.News.Arrived, arrived) || slices.ContainsFunc(c.News.Grown, arrived) ||
 		retain.Broken(c)
@@ -86,6 +87,15 @@ func (q *Solved) Outdated(c *planner.Cycle) bool {
 		q.wanted = len(c.News.Finished)+len(c.News.Ended) > 0 && q.endangered(c)
 	}
 	return q.wanted
+}
+
+// from is the instant from which on a workflow is planned.
+func (q *Solved) from(c *planner.Cycle, w planner.WorkflowID) unit.Time {
+	flow := c.Workflow(w)
+	if q.Reserve {
+		return flow.Arrived
+	}
+	return max(flow.Arrived, flow.Release)
 }
 
 // endangered reports whether a planned task that should have started delays a workflow past its deadline, as far as is
@@ -212,7 +222,7 @@ func (q *Solved) Planned(c *planner.Cycle) {
 		return
 	}
 	for _, w := range c.Present() {
-		if c.Workflow(w).Release > c.Now() || q.refused[w] {
+		if q.from(c, w) > c.Now() || q.refused[w] {
 			continue
 		}
 		q.ends[w] = 1
@@ -228,11 +238,10 @@ func (q *Solved) Planned(c *planner.Cycle) {
 	q.solved, q.fits = false, q.fits[:0]
 }
 
-// fresh reports whether a workflow is planned for the first time; those that could start before a restart were promised
-// something then.
+// fresh reports whether a workflow is planned for the first time; those that were planned before a restart were
+// promised something then.
 func (q *Solved) fresh(c *planner.Cycle, w planner.WorkflowID) bool {
-	flow := c.Workflow(w)
-	return q.ends[w] == 0 && !q.refused[w] && max(flow.Arrived, flow.Release) >= q.since
+	return q.ends[w] == 0 && !q.refused[w] && q.from(c, w) >= q.since
 }
 
 // toRefuse returns a fresh workflow that the solution has late or, if it makes others late that were not, the last one.
@@ -284,7 +293,7 @@ func laxity(p *cp.Problem, job int32) time.Duration {
 	return p.Jobs[job].Due.Sub(cp.Solve(&alone, 0).End[0])
 }
 
-// model makes the problem of the unstarted tasks of the workflows whose earliest start has come.
+// model makes the problem of the unstarted tasks of the workflows that are to be planned.
 func (q *Solved) model(c *planner.Cycle) (p *cp.Problem, tasks []planner.TaskID, workflows []planner.WorkflowID) {
 	p = &cp.Problem{Now: c.Now()}
 	q.speeds = q.speeds[:0]
@@ -295,7 +304,7 @@ func (q *Solved) model(c *planner.Cycle) (p *cp.Problem, tasks []planner.TaskID,
 	}
 	for _, w := range c.Present() {
 		flow := c.Workflow(w)
-		if flow.Release > c.Now() || q.refused[w] {
+		if q.from(c, w) > c.Now() || q.refused[w] {
 			continue
 		}
 		job := cp.Job{Release: max(flow.Arrived, flow.Release), Due: flow.Due}

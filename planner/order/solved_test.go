@@ -30,6 +30,15 @@ func TestMRCPKeepsWorkflowsAsideUntilTheirEarliestStart(t *testing.T) {
 		B @1  due=30 b=5`).Want("n0 aaaaaaaaabbbbbrrr")
 }
 
+// With reserve it is planned when it arrives: there is no room for b before it, and b runs behind it.
+func TestMRCPReservesForWorkflowsWithEarliestStartsAhead(t *testing.T) {
+	run(t, "mrcp-rm:reserve=yes", `
+		nodes 1
+		A     due=100 a=9
+		R     due=13 release=10 r=3
+		B @1  due=30 b=5`).Want("n0 aaaaaaaaa.rrrbbbbb")
+}
+
 // a is estimated to take 4 s and takes 8: b, behind it, would miss its deadline where it is planned.
 func TestMRCPPlansAnewWhenAnOverrunEndangersADeadline(t *testing.T) {
 	b := run(t, "mrcp-rm", `

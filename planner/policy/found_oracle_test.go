@@ -27,8 +27,8 @@ func oracleOf(spec string) func(in Instance) []Stay {
 
 // differs compares a policy with its oracle.
 func differs(in Instance, spec string) (string, error) {
-	if spec == "mrcp-rm" {
-		return mrcpDiffers(in)
+	if strings.HasPrefix(spec, "mrcp-rm") {
+		return mrcpDiffers(in, spec)
 	}
 	course, err := Simulate(in, spec)
 	if err != nil {

@@ -17,13 +17,16 @@ func solved() []Row {
 		Source: "Lim, Majumdar and Ashwood-Smith, IEEE TPDS 28(5), 2017, as recalled of it",
 		About: "Plans all that has not started of the workflows whose earliest start has come by a constraint model " +
 			"in which as few as possible are late, whenever one may start: for MapReduce jobs, and for other " +
-			"workflows as long as the model stays within its bound. Workflows that start later are kept aside.",
+			"workflows as long as the model stays within its bound. Workflows that start later are kept aside " +
+			"(reserve).",
 		Params: []Param{
 			{"tasks", []string{"20000", "1..1000000"}, "tasks of the largest model; a run that needs a larger one " +
 				"is refused"},
+			{"reserve", []string{"no", "yes"}, "whether workflows are planned when they arrive, and so keep room " +
+				"from their earliest start on; else they are once that has come"},
 		},
 		New: func(p Params) planner.Policy {
-			queue := &order.Solved{Most: int(p.Number("tasks"))}
+			queue := &order.Solved{Most: int(p.Number("tasks")), Reserve: p["reserve"] == "yes"}
 			return &modelled{queue, planner.Pipeline[planner.Queue]{
 				Retain: retain.Float{Requeue: queue, Outdated: queue.Outdated}, Queue: queue,
 				Allocate: &alloc.Pinned{On: queue.On}}}
@@ -42,7 +45,8 @@ func solved() []Row {
 			"Copies are in the plan, not in the model: tasks are placed in the order of their starts in the " +
 				"solution, with the copies of their inputs, each on its node there or, where nodes are summed up, " +
 				"where it ends first. Whether a workflow is refused is decided by the model.",
-			"Workflows are planned for what is known now: one whose earliest start is to come keeps no room.",
+			"Workflows are planned for what is known now: one whose earliest start is to come keeps no room " +
+				"(reserve).",
 			"When a late task endangers a deadline that was to be met, the model is solved again, once for each " +
 				"workflow between two arrivals. It is solved again, too, when a task is to be tried again. Where a " +
 				"task failed for good, what may still run of its workflow keeps the deadline.",
