@@ -16,13 +16,13 @@ import (
 	release "gantry"
 
 	"github.com/urfave/cli/v2"
-	"go.yaml.in/yaml/v3"
 
 	"gantry/cmd/internal/exit"
 	"gantry/executor/experiment"
 	"gantry/sqlite/report/results"
 	"gantry/sqlite/report/study"
 	"gantry/trace/scenario"
+	"gantry/trace/spelling"
 )
 
 func exploreCommand() *cli.Command {
@@ -101,20 +101,55 @@ func readExploration(path string) (*exploration, error) {
 		return nil, err
 	}
 	x := &exploration{dir: filepath.Dir(path)}
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	d.KnownFields(true)
-	if err := d.Decode(x); err != nil {
+	if err := study.Decode(text, x); err != nil {
 		return nil, err
 	}
-	if len(x.Experiments) == 0 || x.Choose.Seed == 0 || x.Report.Seed == 0 || x.Choose.Seed == x.Report.Seed ||
-		x.Choose.Repetitions < 1 || x.Report.Repetitions < 1 {
-		return nil, fmt.Errorf("it needs experiments, and choose and report with two seeds and repetitions")
+	if x.Study == "" || len(x.Experiments) == 0 || x.Choose.Seed == 0 || x.Report.Seed == 0 ||
+		x.Choose.Seed == x.Report.Seed || x.Choose.Repetitions < 1 || x.Report.Repetitions < 1 {
+		return nil, fmt.Errorf("it needs a study, experiments, and choose and report with two seeds and repetitions")
+	}
+	if err := x.check(); err != nil {
+		return nil, err
 	}
 	if len(x.Instead) == 0 {
 		x.Instead = []map[string]string{{}}
 	}
 	x.study, err = study.Read(filepath.Join(x.dir, x.Study))
 	return x, err
+}
+
+// check looks for bounds that would change nothing.
+func (x *exploration) check() error {
+	if x.Sample < 0 {
+		return fmt.Errorf("sample is %d, but has to be above 0; without it, all combinations are tried", x.Sample)
+	}
+	for _, name := range slices.Sorted(maps.Keys(x.Bounds)) {
+		if err := scenario.CheckFactor(name); err != nil {
+			return fmt.Errorf("bounds: %w", err)
+		} else if len(x.Bounds[name]) == 0 {
+			return fmt.Errorf("bounds: %s has no values", name)
+		}
+	}
+	policies := slices.Clone(x.Bounds["policy"])
+	for _, file := range x.Experiments {
+		e, err := readExperiment(filepath.Join(x.dir, file), false, "")
+		if err != nil {
+			return err
+		}
+		for _, f := range slices.Concat(e.Blocks...) {
+			if f.Name == "policy" {
+				policies = append(policies, f.Values...)
+			}
+		}
+	}
+	for _, one := range x.Instead {
+		for _, name := range slices.Sorted(maps.Keys(one)) {
+			if !slices.Contains(policies, name) {
+				return fmt.Errorf("instead: no experiment has policy %q; %s", name, spelling.Hint(name, policies))
+			}
+		}
+	}
+	return nil
 }
 
 // possible is a reading: a combination of values within the bounds.
@@ -135,10 +170,10 @@ func (r *possible) String() string {
 }
 
 // readings are all combinations, or as many as the sample says: of each dimension every part comes as often.
-func (x *exploration) readings() []possible {
+func (x *exploration) readings() (out []possible, total int) {
 	names := slices.Sorted(maps.Keys(x.Bounds))
 	sizes := []int{len(x.Instead)}
-	total := len(x.Instead)
+	total = len(x.Instead)
 	for _, name := range names {
 		sizes = append(sizes, len(x.Bounds[name]))
 		total *= len(x.Bounds[name])
@@ -152,7 +187,6 @@ func (x *exploration) readings() []possible {
 	for d := range order {
 		order[d] = r.Perm(n)
 	}
-	var out []possible
 	for i := range n {
 		rest := i
 		pick := func(d int) int {
@@ -165,16 +199,16 @@ func (x *exploration) readings() []possible {
 		}
 		one := possible{instead: x.Instead[pick(0)]}
 		for d, name := range names {
-			one.factors = append(one.factors, scenario.Factor{Name: name, Lines: []int{0},
-				Values: []string{x.Bounds[name][pick(d+1)]}})
+			value := x.Bounds[name][pick(d+1)]
+			one.factors = append(one.factors, scenario.Factor{Name: name, Values: []string{value}})
 		}
 		out = append(out, one)
 	}
-	return out
+	return out, total
 }
 
 func (x *exploration) run(ctx context.Context, page *bytes.Buffer) error {
-	readings := x.readings()
+	readings, total := x.readings()
 	var trials []study.Trial
 	for i := range readings {
 		t, err := x.try(ctx, &readings[i], x.Choose, fmt.Sprint(i+1))
@@ -185,6 +219,10 @@ func (x *exploration) run(ctx context.Context, page *bytes.Buffer) error {
 	}
 	fmt.Fprintf(page, "# Readings of %s\n\nChosen with seed %d, %d repetitions.\n\n", x.study.Short, x.Choose.Seed,
 		x.Choose.Repetitions)
+	if n := len(readings); n < total {
+		fmt.Fprintf(page, "A Latin hypercube of %d of the %d combinations: others may hold more, and together.\n\n", n,
+			total)
+	}
 	x.study.WriteTrials(page, trials)
 	best := study.Best(trials)
 	report, err := x.try(ctx, &readings[best], x.Report, "report")
@@ -223,5 +261,5 @@ func (x *exploration) try(ctx context.Context, r *possible, s split, name string
 		}
 		sets = append(sets, set)
 	}
-	return x.study.Try(r.String(), sets, map[string]map[string]string{"policy": r.instead}), nil
+	return x.study.Try(r.String(), sets, map[string]map[string]string{"policy": r.instead})
 }

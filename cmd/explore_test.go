@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,7 +32,33 @@ relations:
 			"Pareto front: 1 2 3 4.", "never together:\n\n- idle | busy\n", "with seed 101, 3 repetitions"},
 			"explore", "--dir", filepath.Join(dir, "out"), filepath.Join(dir, "e.yaml"))
 	}
-	expect(t, exitOK, []string{"utilisation=0.2", "utilisation=0.9", "| statement | 1 | 2 |\n"}, "explore", "--dir",
+	expect(t, exitOK, []string{"utilisation=0.2", "utilisation=0.9", "| statement | 1 | 2 |\n",
+		"A Latin hypercube of 2 of the 4 combinations: others may hold more, and together."}, "explore", "--dir",
 		filepath.Join(dir, "some"), filepath.Join(dir, "sampled.yaml"))
 	expect(t, exitInput, []string{"two seeds"}, "explore", filepath.Join(dir, "same.yaml"))
+	for _, c := range [][3]string{{"utilisation:", "utilization:", "did you mean utilisation?"},
+		{`["0.2", "0.9"]`, "[]", "utilisation has no values"}, {"fdws: gbf", "fdwz: gbf", "did you mean fdws?"},
+		{"instead", "sample: -2\ninstead", "sample is -2"}, {"bounds:", "bound:", `line 3: unknown key "bound"`},
+		{`"0.9"`, `"full"`, `few.yaml: cluster=c.yaml`}, {"study: s.yaml", "", "needs a study"}} {
+		dir := writeFiles(t, files)
+		path := filepath.Join(dir, "e.yaml")
+		must(t, os.WriteFile(path, []byte(strings.Replace(bounds, c[0], c[1], 1)), 0o644))
+		expect(t, exitInput, []string{c[2]}, "explore", "--dir", filepath.Join(dir, "out"), path)
+	}
+}
+
+// The explorations behind the page of 3DSF can be run.
+func TestExplorationsOf3DSFAreRead(t *testing.T) {
+	files, err := filepath.Glob("../examples/experiments/3dsf/explore*/*.yaml")
+	must(t, err)
+	more, err := filepath.Glob("../examples/experiments/3dsf/explore*.yaml")
+	must(t, err)
+	if files = append(files, more...); len(files) < 10 {
+		t.Errorf("only %d explorations", len(files))
+	}
+	for _, path := range files {
+		if _, err := readExploration(path); err != nil {
+			t.Error(err)
+		}
+	}
 }

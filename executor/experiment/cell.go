@@ -252,7 +252,7 @@ func (p *plan) runtime(c *Cell) error {
 func (p *plan) fail(c *Cell, factor string, err error) error {
 	for _, block := range p.file.Blocks {
 		for _, f := range block {
-			if i := slices.Index(f.Values, c.Get(factor)); f.Name == factor && i >= 0 {
+			if i := slices.Index(f.Values, c.Get(factor)); f.Name == factor && i >= 0 && len(f.Lines) > 0 {
 				return fmt.Errorf("experiment %s: line %d: %s: %w", p.file.Source, f.Lines[i], c, err)
 			}
 		}

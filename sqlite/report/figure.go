@@ -466,7 +466,7 @@ func Chosen(name string, cells []*results.Cell, of Choice, dir string) ([]string
 	}
 	names := of.Metrics
 	if names == nil {
-		names = usual(knownMetrics(cells))
+		names = usual(KnownMetrics(cells))
 	}
 	var measures []measure
 	for _, metric := range names {

@@ -189,7 +189,7 @@ func groups(cells []*results.Cell, leftOut func(param string) bool) []group {
 // that of two means. Without names the usual metrics are shown.
 func Tables(cells []*results.Cell, names []string, against string) ([]Table, error) {
 	var out []Table
-	known := knownMetrics(cells)
+	known := KnownMetrics(cells)
 	asked := names
 	if names == nil {
 		names = usual(known)
@@ -223,8 +223,8 @@ func Tables(cells []*results.Cell, names []string, against string) ([]Table, err
 	return out, nil
 }
 
-// knownMetrics are the metrics that a run of some cell has.
-func knownMetrics(cells []*results.Cell) map[string]bool {
+// KnownMetrics are the metrics that a run of some cell has.
+func KnownMetrics(cells []*results.Cell) map[string]bool {
 	known := map[string]bool{}
 	for _, c := range cells {
 		for i := range c.Runs {

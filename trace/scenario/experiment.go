@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"fmt"
 	"io"
 	"maps"
 	"math"
@@ -409,18 +410,26 @@ func (y *doc) flow(v *reader.Node) string {
 }
 
 func (y *doc) factorName(name string, line int) bool {
+	err := CheckFactor(name)
+	if err != nil {
+		y.Faults.Fail("unknown-key", line, "", "%v", err)
+	}
+	return err == nil
+}
+
+// CheckFactor reports a name that no factor has.
+func CheckFactor(name string) error {
 	known := []string{"policy", "errors", "estimator", "startup", "charge_planning", "cluster", "workload",
 		"utilisation", "runtime", "time_scale", "size_scale", "faults"}
 	if slices.Contains(known, name) {
-		return true
+		return nil
 	}
 	for _, prefix := range []string{"policy.", "workload."} {
 		if rest, ok := strings.CutPrefix(name, prefix); ok && rest != "" && !strings.HasPrefix(rest, ".") &&
 			!strings.HasSuffix(rest, ".") {
-			return true
+			return nil
 		}
 	}
-	y.Faults.Fail("unknown-key", line, "", "unknown factor %q; %s", name,
+	return fmt.Errorf("unknown factor %q; %s", name,
 		spelling.Hint(name, append(known, "policy.PARAMETER", "workload.KEY")))
-	return false
 }

@@ -36,13 +36,13 @@ func (t *Trial) within(o *Trial) bool {
 }
 
 // Try judges the statements by results; instead says what stands for policies. Marked statements hold under none.
-func (s *Study) Try(name string, sets []*results.Set, instead map[string]map[string]string) Trial {
+func (s *Study) Try(name string, sets []*results.Set, instead map[string]map[string]string) (Trial, error) {
 	t, d, r := Trial{Name: name}, (&Page{Sets: sets}).data(), &Reading{Instead: instead}
 	for i := range s.Relations {
 		o := s.judge(d, &s.Relations[i], r)
 		t.Holds = append(t.Holds, o.Mark == "" && o.Verdict == Agrees)
 	}
-	return t
+	return t, s.unknown(sets)
 }
 
 // Best is the first trial under which most statements hold.

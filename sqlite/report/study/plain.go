@@ -165,6 +165,11 @@ func markdown(ctx context.Context, studies, paths []string, figures, command str
 		}
 		p.Sets = append(p.Sets, set)
 	}
+	for i, s := range p.Studies {
+		if err := s.unknown(p.Sets); err != nil {
+			return nil, fmt.Errorf("study %s: %w", studies[i], err)
+		}
+	}
 	return p.Markdown()
 }
 

@@ -15,6 +15,7 @@ import (
 	"gantry/executor/experiment/metrics"
 	"gantry/sqlite/report"
 	"gantry/sqlite/report/results"
+	"gantry/trace/spelling"
 )
 
 // Verdict is the verdict of results on a statement of the paper. Of several checks the worst counts, in this order.
@@ -488,6 +489,32 @@ func (s Selector) matches(c *results.Cell) bool {
 		}
 	}
 	return true
+}
+
+// unknown reports a metric of a comparison that no run has, though some have ended that the comparison is about.
+func (s *Study) unknown(sets []*results.Set) error {
+	known := map[string]bool{}
+	for _, set := range sets {
+		maps.Copy(known, report.KnownMetrics(set.Cells))
+	}
+	d := (&Page{Sets: sets}).data()
+	for by, c := range s.comparisons() {
+		for _, of := range []struct {
+			experiment, metric string
+			at                 Selector
+		}{{c.Of, c.Metric, c.At.with(c.A)}, {cmp.Or(c.OfB, c.Of), c.MetB, c.At.with(c.B)}} {
+			for name := range strings.SplitSeq(of.metric, "-") {
+				if name == "" || known[name] {
+					continue
+				}
+				if has := d.sample(of.experiment, of.at, name); has.cut < has.runs {
+					return fmt.Errorf("%s: no run has metric %q; %s", by, name,
+						spelling.Hint(name, slices.Sorted(maps.Keys(known))))
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // sample is a metric by repetition, averaged over the cells that a selector chooses.

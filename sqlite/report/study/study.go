@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -209,12 +210,7 @@ func Read(path string) (*Study, error) {
 		return fail(fmt.Errorf("it is larger than %d bytes", maxFile))
 	}
 	s := &Study{dir: filepath.Dir(path)}
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	d.KnownFields(true)
-	if err := d.Decode(s); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = errors.New("it is empty")
-		}
+	if err := Decode(text, s); err != nil {
 		return fail(err)
 	}
 	for name, c := range s.Values {
@@ -225,6 +221,21 @@ func Read(path string) (*Study, error) {
 		return fail(err)
 	}
 	return s, nil
+}
+
+var unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
+
+// Decode reads one YAML document, and refuses keys that its target does not have.
+func Decode(text []byte, to any) error {
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	switch err := d.Decode(to); {
+	case errors.Is(err, io.EOF):
+		return errors.New("it is empty")
+	case err != nil:
+		return errors.New(unknownKey.ReplaceAllString(err.Error(), `unknown key "$1"`))
+	}
+	return nil
 }
 
 var claims = []string{"below", "above", "same", "at-most", "at-least", "near", "identical", "stable", "unstable",

@@ -2,6 +2,7 @@ package study_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -265,7 +266,7 @@ func TestStudiesThatCannotBe(t *testing.T) {
 	const has = "short: S\nexperiments: [{name: x}]\n"
 	for text, want := range map[string]string{
 		"":                    "it is empty",
-		"short: S\nfigs: 1\n": "line 2",
+		"short: S\nfigs: 1\n": `line 2: unknown key "figs"`,
 		has + "relations: [{says: it, checks: [{of: y, claim: below}]}]\n":            `experiment "y"`,
 		has + "relations: [{says: it, checks: [{of: x, claim: best}]}]\n":             `claim "best"`,
 		has + "relations: [{says: it, checks: [{of: x, metric: m, claim: below}]}]\n": "needs b",
@@ -277,6 +278,24 @@ func TestStudiesThatCannotBe(t *testing.T) {
 		must(t, os.WriteFile(path, []byte(text), 0o644))
 		if _, err := study.Read(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// A metric that no run has is a mistake, unless no run is there that could have it.
+func TestAMetricThatNoRunHas(t *testing.T) {
+	for check, want := range map[string]string{
+		"at: {policy: a}, metric: m_maen":                                             `no run has metric "m_maen"`,
+		"at: {policy: a}, metric: m-n":                                                `"it": no run has metric "n"; known are drift_stable, m`,
+		"at: {policy: a, load: 1}, metric: m, b: {policy: d}, metric_b: drift_stabel": "did you mean drift_stable?",
+		"at: {policy: f}, metric: n":                                                  "<nil>",
+	} {
+		path := filepath.Join(t.TempDir(), "study.yaml")
+		must(t, os.WriteFile(path, []byte("short: S\nexperiments: [{name: x}]\nrelations: [{says: it, "+
+			"checks: [{of: x, claim: at-most, bound: 1, "+check+"}]}]\n"), 0o644))
+		_, err := study.WritePage(t.Context(), []string{path}, []string{measured}, "", "", false)
+		if !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%s: %v, want %s", check, err, want)
 		}
 	}
 }
