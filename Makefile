@@ -194,7 +194,7 @@ reproduce-image: go compiler engine ## an image that does so without Go and with
 	$(MAY_DOCKER) docker save gantry/reproduce >dist/reproduce.tar
 
 figure: build ## the experiments behind one figure or table of a paper: PAPER=ccgrid|rm-dcwf|mows|3dsf N=7 (tN is a table); QUICK=1, JOBS
-	go run ./scripts/reproduce -paper '$(PAPER)' -figure '$(N)' $(if $(QUICK),-quick) $(if $(JOBS),-jobs $(JOBS))
+	go run ./scripts/reproduce -paper '$(or $(PAPER),none)' -figure '$(N)' $(if $(QUICK),-quick) $(if $(JOBS),-jobs $(JOBS))
 
 pages: build ## write the pages of examples/experiments again, from make reproduce's results or those in short form
 	go run ./scripts/reproduce -write

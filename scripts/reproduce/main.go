@@ -57,7 +57,7 @@ func main() {
 		if err := r.read(); err != nil {
 			return err
 		}
-		if *figure != "" {
+		if *paper != "" || *figure != "" {
 			return r.figure(ctx, *paper, *figure)
 		}
 		if *write {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -96,10 +97,39 @@ func TestFiguresAreFound(t *testing.T) {
 		{"figures 5-1, 5-2", "1", false}, {"figure 18, table 10: against MRCP-RM", "t10", true},
 		{"figure 18, table 10: against MRCP-RM", "10", false}, {"figure 18, table 10: against MRCP-RM", "18", true},
 		{"tables 2, 3: LIGO and Genome", "t3", true}, {"figure 8: a batch of 1,000", "1", false},
-		{"section V-D: random error II in a batch", "5", false},
+		{"section V-D: random error II in a batch", "5", false}, {"figures 3a, 4a, 9: FWP", "4", true},
+		{"figures 3a, 4a, 9: FWP", "9", true}, {"figure 7: WHEFT", "7b", true}, {"figure 7: WHEFT", "7e", false},
+		{"figure 7: WHEFT", "", false}, {"figures 5-1, 5-2", "5-", false}, {"figure 7: WHEFT", "seven", false},
 	} {
 		if got := shows(c.text, c.n); got != c.want {
 			t.Errorf("%q shows %s: %v", c.text, c.n, got)
+		}
+	}
+}
+
+// make figure has an experiment for each figure and table of results of the papers, of quick experiments, too.
+func TestEveryFigureOfResultsCanBeMade(t *testing.T) {
+	t.Chdir("../..")
+	for _, c := range []struct {
+		paper, number string
+		from, to      int
+	}{{"ccgrid", "%d", 1, 9}, {"rm-dcwf", "%d", 6, 18}, {"rm-dcwf", "t%d", 2, 10}, {"mows", "5-%d", 1, 24},
+		{"3dsf", "%d", 9, 28}} {
+		for n := c.from; n <= c.to; n++ {
+			r := &runner{examples: "examples/experiments", quick: true, dir: t.TempDir()}
+			if err := r.read(); err != nil {
+				t.Fatal(err)
+			}
+			err := r.choose(c.paper, fmt.Sprintf(c.number, n))
+			if err != nil || len(r.Experiments) == 0 {
+				t.Errorf("%s: %d experiments, %v", c.paper, len(r.Experiments), err)
+			}
+		}
+	}
+	for number, paper := range map[string]string{"7": "none", "99": "ccgrid", "": "mows", "1": "rm-dcwf"} {
+		r := &runner{examples: "examples/experiments", suite: suite{Papers: []string{".", "rm-dcwf", "mows"}}}
+		if err := r.choose(paper, number); err == nil {
+			t.Errorf("figure %q of %s is there", number, paper)
 		}
 	}
 }
