@@ -73,7 +73,8 @@ func (r *runner) choose(name, n string) error {
 	}
 	if len(files) == 0 {
 		return fmt.Errorf("no experiment shows figure %q of %s (tN is table N); they show: %s. Other figures "+
-			"and tables have tests, which %s names", n, name, strings.Join(known, "; "), filepath.Join(r.examples, "ARTEFACT.md"))
+			"and tables have tests, which %s names", n, name, strings.Join(known, "; "),
+			filepath.Join(r.examples, "ARTEFACT.md"))
 	}
 	r.Experiments = slices.DeleteFunc(r.Experiments, func(x runnable) bool { return !slices.Contains(files, x.File) })
 	return nil
