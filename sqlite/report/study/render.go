@@ -466,6 +466,9 @@ func (w writer) table(t *Table) string {
 
 func (w writer) tableCell(t *Table, at Selector, metric string) string {
 	scale := cmp.Or(w.s.Metrics[metric].Scale, 1)
+	if metric == found {
+		return w.found(t.Of, at, scale)
+	}
 	a := w.d.sample(t.Of, at, metric)
 	if len(a.values) == 0 {
 		if a.cut > 0 {
@@ -488,6 +491,25 @@ func (w writer) tableCell(t *Table, at Selector, metric string) string {
 		text += fmt.Sprintf(" [%d]", len(a.values))
 	}
 	return text
+}
+
+// found is the metric of tables that has the ends of searches.
+const found = "largest_stable"
+
+// found returns the largest value at which the system is stable, as a search among these parameters found it.
+func (w writer) found(of string, at Selector, scale float64) string {
+	for _, s := range w.d[of].Searches {
+		if !at.matches(&results.Cell{Params: s.Params}) {
+			continue
+		}
+		if s.Value == nil {
+			return "none"
+		}
+		if v, err := strconv.ParseFloat(*s.Value, 64); err == nil {
+			return strconv.FormatFloat(v*scale, 'g', 4, 64)
+		}
+	}
+	return "–"
 }
 
 // metric names a metric with its unit.

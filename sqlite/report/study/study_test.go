@@ -250,6 +250,29 @@ relations:
 	}
 }
 
+// The ends of searches are a metric of tables: b is stable at no value, and nothing was searched for c.
+func TestTablesHaveTheLargestStableValues(t *testing.T) {
+	dir := t.TempDir()
+	line := `{"params":{"policy":"%s","load":"0.5"},"repetitions":[],"states":[],"metrics":{}}` + "\n"
+	for name, text := range map[string]string{"page.md": `{{.Table "t"}}`, "study.yaml": `short: S
+page: page.md
+experiments: [{name: x}]
+metrics: {largest_stable: {label: largest, unit: "%", scale: 100}}
+tables: [{id: t, title: T, of: x, rows: [policy], metrics: [largest_stable]}]
+`, "x.jsonl": `{"format":"gantry-results-1","experiment":"x","searches":[{"params":{"policy":"a"},"parameter":"load",` +
+		`"value":"0.97"},{"params":{"policy":"b"},"parameter":"load","value":null}]}` + "\n" +
+		fmt.Sprintf(line, "a") + fmt.Sprintf(line, "b") + fmt.Sprintf(line, "c")} {
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	got, err := study.WritePage(t.Context(), []string{filepath.Join(dir, "study.yaml")},
+		[]string{filepath.Join(dir, "x.jsonl")}, "", "", false)
+	must(t, err)
+	const want = "T.\n\n| policy | largest, % |\n| --- | --- |\n| a | 97 |\n| b | none |\n| c | – |\n"
+	if string(got) != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
 // An experiment that was interrupted before its first run is one without results.
 func TestAnExperimentMayHaveNoRunsYet(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty.jsonl")
