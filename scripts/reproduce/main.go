@@ -16,9 +16,8 @@ import (
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"gantry/scripts/measure"
+	"gantry/sqlite/report/study"
 	"gantry/trace/scenario"
 )
 
@@ -80,8 +79,13 @@ func (r *runner) read() error {
 	if err != nil {
 		return err
 	}
-	if err := yaml.Unmarshal(text, &r.suite); err != nil {
-		return fmt.Errorf("reproduce.yaml: %w", err)
+	if err := study.Decode(text, &r.suite); err != nil {
+		return fmt.Errorf("%s/reproduce.yaml: %w", r.examples, err)
+	}
+	for _, p := range r.Papers { // before hours of simulations
+		if _, err := study.Read(filepath.Join(r.examples, p, "study.yaml")); err != nil {
+			return err
+		}
 	}
 	if r.quick {
 		r.Experiments = slices.DeleteFunc(r.Experiments, func(x runnable) bool { return x.Quick == 0 })

@@ -134,6 +134,22 @@ func TestEveryFigureOfResultsCanBeMade(t *testing.T) {
 	}
 }
 
+// A file with a slip is refused before anything runs.
+func TestSlipsAreFoundBeforeTheRuns(t *testing.T) {
+	for _, c := range [][3]string{{"papers: [.]", "short: S\nexperiments: [{name: x}]", "<nil>"},
+		{"paper: [.]", "", `line 1: unknown key "paper"`}, {"papers: [none]", "", "none/study.yaml: no such file"},
+		{"papers: [.]", "short: S\nexperimants: [{name: x}]", `line 2: unknown key "experimants"`}} {
+		r := &runner{examples: t.TempDir(), dir: t.TempDir()}
+		if err := errors.Join(os.WriteFile(filepath.Join(r.examples, "reproduce.yaml"), []byte(c[0]), 0o644),
+			os.WriteFile(filepath.Join(r.examples, "study.yaml"), []byte(c[1]), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.read(); !strings.Contains(fmt.Sprint(err), c[2]) {
+			t.Errorf("%s, %s: %v, want %s", c[0], c[1], err, c[2])
+		}
+	}
+}
+
 // The appendix for reviewers names code and tests that are there.
 func TestTheAppendixNamesWhatIsThere(t *testing.T) {
 	t.Chdir("../..")

@@ -614,9 +614,10 @@ func (y *doc) count(to *int, what string, least, most int) func(*reader.Node) {
 
 func (y *doc) bool(to *bool, what string) func(*reader.Node) {
 	return func(v *reader.Node) {
-		text := ""
-		y.word(&text, what, "true", "false")(v)
-		*to = text == "true"
+		text := y.Text(v)
+		if *to = text == "true" || text == "yes"; !*to && text != "no" {
+			y.word(&text, what, "true", "false")(v)
+		}
 	}
 }
 

@@ -372,3 +372,19 @@ func must(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// yes and no mean true and false, as in YAML 1.1.
+func TestYesIsTrue(t *testing.T) {
+	for text, want := range map[string]bool{"yes": true, "true": true, "no": false, "false": false} {
+		w, err := scenario.ReadWorkload(strings.NewReader("count: 5\nmix: [{generator: montage}]\n"+
+			"sizes: [{fraction: 1, tasks: 20}]\nfiles: "+text+
+			"\narrivals: {process: poisson, interval: 1s, exact: "+text+"}"), "w.yaml")
+		if err != nil || w.Stream.Arrivals.Exact != want {
+			t.Errorf("exact: %s: %v", text, err)
+		}
+		c, err := scenario.ReadCluster(strings.NewReader("nodes: [{name: n}]\nlinks: [{shared: "+text+"}]"), "c.yaml")
+		if err != nil || c.Links[0].Shared != want {
+			t.Errorf("shared: %s: %v", text, err)
+		}
+	}
+}
