@@ -53,6 +53,10 @@ func main() {
 			r.dir = "reproduce-quick"
 		}
 		r.dir = cmp.Or(r.dir, "reproduce")
+		if r.jobs < 1 || flag.NArg() > 0 {
+			return fmt.Errorf("jobs %d, arguments %q: -jobs takes a number above 0, and nothing else follows; -h "+
+				"lists the options", r.jobs, flag.Args())
+		}
 		if err := r.read(); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -267,7 +268,7 @@ func (y *doc) experiment(x *Experiment, root *reader.Node, quick bool, reading s
 	if reading != "" {
 		if readings[reading] == nil {
 			y.Faults.Fail("no-reading", 0, "", "below readings it has no %q; it has %s", reading,
-				strings.Join(slices.Sorted(maps.Keys(readings)), ", "))
+				cmp.Or(strings.Join(slices.Sorted(maps.Keys(readings)), ", "), "none"))
 			return
 		}
 		x.take(readings[reading])
