@@ -45,3 +45,19 @@ func TestTheExperimentsOfTheExamplesCanBeRun(t *testing.T) {
 		t.Errorf("only %d experiments", experiments)
 	}
 }
+
+// Each workflow of the worst case of RM-DCWF meets its deadline, and has all before it mapped again, one search each.
+func TestInTheWorstCaseAllBeforeAreMappedAgain(t *testing.T) {
+	const path = "../../examples/experiments/rm-dcwf/growth-jobs.yaml"
+	text, err := os.ReadFile(path)
+	must(t, err)
+	x, err := scenario.ReadExperiment(strings.NewReader(string(text)), path, false, "")
+	must(t, err)
+	m := &memory{}
+	must(t, (&experiment.Runner{File: x, Store: m, Jobs: 1}).Run(t.Context()))
+	for key, values := range m.results() {
+		if n := values["workflows"]; n < 32 || values["searched_mean"] != n-1 || values["late_share"] != 0 {
+			t.Errorf("%s: %v", key, values)
+		}
+	}
+}
