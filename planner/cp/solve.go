@@ -9,8 +9,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// Solve schedules a problem, which has to pass Check: the best of some list schedules or, where there are few tasks,
-// one with the fewest late jobs, as far as it is found in so many search steps (tasks placed on trial).
+// Solve schedules a problem, which has to pass Check. It takes the best of some list schedules. Of at most fewTasks
+// tasks it then searches for the fewest late jobs, in at most so many steps (tasks placed on trial).
 func Solve(p *Problem, steps int) *Solution {
 	s := newSolver(p)
 	s.lists()

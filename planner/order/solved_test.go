@@ -21,22 +21,19 @@ func TestMRCPFindsTheOrderInWhichAllAreOnTime(t *testing.T) {
 		n1 cccccccccc`)
 }
 
-// A workflow that starts later is no reason to keep a slot free: b runs through its earliest start.
-func TestMRCPKeepsWorkflowsAsideUntilTheirEarliestStart(t *testing.T) {
-	run(t, "mrcp-rm", `
-		nodes 1
-		A     due=100 a=9
-		R     due=13 release=10 r=3
-		B @1  due=30 b=5`).Want("n0 aaaaaaaaabbbbbrrr")
-}
-
-// With reserve it is planned when it arrives: there is no room for b before it, and b runs behind it.
+// A workflow that starts later is no reason to keep a slot free: b runs through its earliest start. With reserve it is
+// planned when it arrives: there is no room for b before it, and b runs behind it.
 func TestMRCPReservesForWorkflowsWithEarliestStartsAhead(t *testing.T) {
-	run(t, "mrcp-rm:reserve=yes", `
-		nodes 1
-		A     due=100 a=9
-		R     due=13 release=10 r=3
-		B @1  due=30 b=5`).Want("n0 aaaaaaaaa.rrrbbbbb")
+	for spec, want := range map[string]string{
+		"mrcp-rm":             "n0 aaaaaaaaabbbbbrrr",
+		"mrcp-rm:reserve=yes": "n0 aaaaaaaaa.rrrbbbbb",
+	} {
+		run(t, spec, `
+			nodes 1
+			A     due=100 a=9
+			R     due=13 release=10 r=3
+			B @1  due=30 b=5`).Want(want)
+	}
 }
 
 // a is estimated to take 4 s and takes 8: b, behind it, would miss its deadline where it is planned.

@@ -525,8 +525,8 @@ func (s *flowSystem) leftOf(w int) *big.Rat {
 	return new(big.Rat).Mul(s.length(w), big.NewRat(left, all))
 }
 
-// parallelism is the approximated level of parallelism of a workflow: what its tasks take together over the length of
-// its critical path.
+// parallelism is the approximated level of parallelism of a workflow: the total run time of its tasks over the length
+// of its critical path.
 func (s *flowSystem) parallelism(w int) *big.Rat {
 	sum := new(big.Rat)
 	for _, j := range s.flows[w] {

@@ -102,8 +102,8 @@ func (m ErrorModel) estimate(t *planner.Task, run, mean time.Duration) (time.Dur
 	return run, 1, 1
 }
 
-// scaled returns the estimate on a node where run is declared, of a task that is estimated at so many seconds where
-// mean is declared; at least 1 ns.
+// scaled converts an estimate in seconds, made for the declared mean run, to a node with the declared run. It returns
+// at least 1 ns.
 func scaled(seconds float64, run, mean time.Duration) time.Duration {
 	if run != mean {
 		seconds *= float64(run) / float64(mean)

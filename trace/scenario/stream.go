@@ -524,31 +524,31 @@ func (y *doc) deadlines(s *Stream, v *reader.Node) {
 }
 
 // factorRange reads "2", "1.5..4" or [1.5, 4].
-func (y *doc) factorRange(to *[2]float64, what string) func(*reader.Node) {
-	return between(y, to, what, reader.Number, 1e6,
+func (y *doc) factorRange(to *[2]float64, field string) func(*reader.Node) {
+	return between(y, to, field, reader.Number, 1e6,
 		"a number above 0 and up to 1000000, such as 2, or a range such as 1.5..4")
 }
 
 // durations reads "1h", "1h..3h" or [1h, 3h].
-func (y *doc) durations(to *[2]time.Duration, what string) func(*reader.Node) {
-	return between(y, to, what, reader.Duration, reader.MaxTime,
+func (y *doc) durations(to *[2]time.Duration, field string) func(*reader.Node) {
+	return between(y, to, field, reader.Duration, reader.MaxTime,
 		"a duration above 0 and up to 876000h, such as 1h, or a range such as 1h..3h")
 }
 
 // between reads a range of values above 0 and up to most.
-func between[T float64 | time.Duration](y *doc, to *[2]T, what string, read func(string) (T, error), most T,
+func between[T float64 | time.Duration](y *doc, to *[2]T, field string, read func(string) (T, error), most T,
 	must string) func(*reader.Node) {
 	return func(v *reader.Node) {
 		for i, text := range y.ends(v) {
 			x, err := read(text)
 			if err != nil || x <= 0 || x > most {
-				y.Faults.Fail("bad-number", y.Line(v), "", "%s has to be %s", what, must)
+				y.Faults.Fail("bad-number", y.Line(v), "", "%s has to be %s", field, must)
 				return
 			}
 			to[i] = x
 		}
 		if to[1] < to[0] {
-			y.Faults.Fail("bad-number", y.Line(v), "", "%s: the range ends before it begins", what)
+			y.Faults.Fail("bad-number", y.Line(v), "", "%s: the range ends before it begins", field)
 		}
 	}
 }
@@ -602,22 +602,21 @@ func readTimes(path string, column int) (out []time.Duration, err error) {
 }
 
 // count reads a whole number into to.
-func (y *doc) count(to *int, what string, least, most int) func(*reader.Node) {
+func (y *doc) count(to *int, field string, least, most int) func(*reader.Node) {
 	return func(v *reader.Node) {
 		x := float64(*to)
-		y.number(&x, what, func(x float64) bool {
+		y.number(&x, field, func(x float64) bool {
 			return x >= float64(least) && x <= float64(most) && x == math.Trunc(x)
 		}, fmt.Sprintf("a whole number from %d to %d", least, most))(v)
 		*to = int(x)
 	}
 }
 
-func (y *doc) bool(to *bool, what string) func(*reader.Node) {
+func (y *doc) bool(to *bool, field string) func(*reader.Node) {
 	return func(v *reader.Node) {
-		text := y.Text(v)
-		if *to = text == "true" || text == "yes"; !*to && text != "no" {
-			y.word(&text, what, "true", "false")(v)
-		}
+		text := ""
+		y.word(&text, field, "true", "false", "yes", "no")(v)
+		*to = text == "true" || text == "yes"
 	}
 }
 

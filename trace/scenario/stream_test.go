@@ -234,9 +234,9 @@ func TestStreamsThatCannotBeAreRefused(t *testing.T) {
 		mix + "deadlines: {normal: 2, factor: 2}":                 "either factor",
 		"count: 5\nmix: [{trace: x, class: urgent}]":              `class is "urgent"`,
 		"count: 5\nmix: [{trace: x, class: deadline}]":            "need a deadline",
-		"count: 5\nmix: [{trace: x, disk: 5MB}]\nfiles: maybe":    "true or false",
+		"count: 5\nmix: [{trace: x, disk: 5MB}]\nfiles: maybe":    "true, false, yes or no",
 		"count: 5\nmix: [{generator: pi, tasks: 3, disk: 5MB/s}]": "disk are for traces",
-		mix + "files: perhaps":                                    "true or false",
+		mix + "files: perhaps":                                    "true, false, yes or no",
 	} {
 		_, err := scenario.ReadWorkload(strings.NewReader(text), "w.yaml")
 		if err == nil || !strings.Contains(err.Error(), says) {

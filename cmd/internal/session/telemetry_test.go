@@ -95,8 +95,8 @@ func TestRunsSendSpans(t *testing.T) {
 		spans[0].ParentSpanID != "" {
 		t.Errorf("%s%+v", errs, spans[0])
 	}
-	// A failure of the endpoint is a warning, and the run goes on. A redirection does not take the headers
-	// elsewhere, and lost spans are named. An endpoint that is busy is asked again, as long as there is time.
+	// The run warns of an endpoint that fails, and continues. It sends no headers to another host, and names lost
+	// spans. It asks a busy endpoint again, as long as there is time.
 	host := strings.TrimPrefix(server.URL, "http://")
 	for _, x := range []struct {
 		endpoint, says string // "": nothing

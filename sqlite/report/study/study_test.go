@@ -309,7 +309,7 @@ func TestStudiesThatCannotBe(t *testing.T) {
 func TestAMetricThatNoRunHas(t *testing.T) {
 	for check, want := range map[string]string{
 		"at: {policy: a}, metric: m_maen":                                             `no run has metric "m_maen"`,
-		"at: {policy: a}, metric: m-n":                                                `"it": no run has metric "n"; known are drift_stable, m`,
+		"at: {policy: a}, metric: m-n":                                                `"it": no run has metric "n"; known are`,
 		"at: {policy: a, load: 1}, metric: m, b: {policy: d}, metric_b: drift_stabel": "did you mean drift_stable?",
 		"at: {policy: f}, metric: n":                                                  "<nil>",
 	} {
