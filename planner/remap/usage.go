@@ -1,7 +1,6 @@
 package remap
 
 import (
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -109,6 +108,7 @@ type usage struct {
 	// Of stays, whatever they need; only of plans whose searches are counted: the instants at which they begin, and how
 	// many there are.
 	begins begins
+	past   planner.Time // the first span of begins that is not forgotten
 	stays  timeline.Profile
 }
 
@@ -220,7 +220,9 @@ func (u *usage) prune(before planner.Time) {
 	}
 	if u.begins != nil {
 		u.stays.Prune(before)
-		maps.DeleteFunc(u.begins, func(span planner.Time, _ []planner.Time) bool { return span < before>>spanBits })
+		for ; u.past < before>>spanBits; u.past++ {
+			delete(u.begins, u.past)
+		}
 	}
 }
 
@@ -282,7 +284,7 @@ func (b begins) change(at planner.Time) {
 		return
 	}
 	all := b[^at>>spanBits]
-	if i := slices.Index(all, ^at); i >= 0 { // spans that are past are gone
+	if i := slices.Index(all, ^at); i >= 0 {
 		all[i] = all[len(all)-1]
 		b[^at>>spanBits] = all[:len(all)-1]
 	}
@@ -299,6 +301,9 @@ func (u *usage) begun(start, end planner.Time, goes bool) {
 		u.stays.Remove(start, end, slot)
 	} else {
 		u.stays.Add(start, end, slot)
+	}
+	if start>>spanBits < u.past {
+		return
 	}
 	u.begins.change(at)
 	if u.saving {
