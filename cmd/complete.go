@@ -1,11 +1,9 @@
 package cmd
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -106,7 +104,7 @@ func commandTerms(app *cli.App, aliases bool) []entry {
 }
 
 func completeCommand(app *cli.App, command *cli.Command, before []string, last string) []entry {
-	dir, runs := cmp.Or(os.Getenv("GANTRY_DIR"), "gantry-runs"), 0
+	dir, runs := session.DefaultHome(), 0
 	var waiting cli.Flag // for its value
 	for _, w := range before {
 		switch {

@@ -22,6 +22,7 @@ import (
 	"gantry/cmd/api"
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/sbatch"
+	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/sqlite"
@@ -98,7 +99,7 @@ type slurmCall struct {
 
 func newSlurmCall(c *cli.Context, name string) (*slurmCall, error) {
 	x := &slurmCall{Context: c, name: name, args: c.Args().Slice()}
-	dir, err := filepath.Abs(cmp.Or(os.Getenv("GANTRY_DIR"), "gantry-runs"))
+	dir, err := filepath.Abs(session.DefaultHome())
 	if err != nil {
 		return nil, err
 	}

@@ -157,7 +157,7 @@ func (s *Session) fetchFirst(ctx context.Context) error {
 		return err
 	}
 	if s.resumes && s.opts.Server == nil {
-		return exit.Stoppedf("stopped; nothing was started; continue with: gantry resume %s", s.Name)
+		return exit.Stoppedf("stopped; nothing was started; continue with: %s", s.again())
 	}
 	return exit.Stoppedf("stopped; nothing was started")
 }

@@ -11,11 +11,13 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -308,13 +310,25 @@ func (s *Session) broken(ctx context.Context, err error) error {
 	}
 	s.atEnd(sqlite.Interrupted, code)
 	if Capabilities(s.Set.Runtime).Adopts && !unsupported {
-		how := "resume " + s.Name
+		how := s.again()
 		if s.opts.Server != nil {
-			how = "serve, in the same directory"
+			how = "gantry serve, in the same directory"
 		}
-		err = fmt.Errorf("%w\nfinished tasks are kept; continue with: gantry %s", err, how)
+		err = fmt.Errorf("%w\nfinished tasks are kept; continue with: %s", err, how)
 	}
 	return exit.With(code, err)
+}
+
+// DefaultHome is the directory of runs unless --dir names another.
+func DefaultHome() string { return cmp.Or(os.Getenv("GANTRY_DIR"), "gantry-runs") }
+
+// again is the command that continues the run.
+func (s *Session) again() string {
+	argv := []string{"gantry", "resume", s.Name}
+	if home, err := filepath.Abs(DefaultHome()); err != nil || home != s.Home {
+		argv = append(argv, "--dir", s.Home)
+	}
+	return executor.QuoteLine(argv)
 }
 
 // verdict ends the run in the log, and reports its outcome.
@@ -416,7 +430,7 @@ func (o *Outcome) epilogue(resumable bool) error {
 	case o.Result.Interrupted && o.Server:
 		return fmt.Errorf("stopped; submissions are kept: gantry serve continues run %s", o.Name)
 	case o.Result.Interrupted && resumable:
-		return fmt.Errorf("stopped; continue with: gantry resume %s", o.Name)
+		return fmt.Errorf("stopped; continue with: %s", o.again())
 	case o.Result.Interrupted:
 		return errors.New("stopped")
 	}

@@ -276,7 +276,7 @@ func TestARunIsResumed(t *testing.T) {
 	s.Drain()
 	_, err := s.Begin(t.Context(), sqlite.Durable, &session.Inputs{Paths: []string{filepath.Join(l.dir, "f.dax")}})
 	s.Close()
-	l.says(err, exit.Interrupted, "continue with: gantry resume halted")
+	l.says(err, exit.Interrupted, "continue with: gantry resume halted --dir "+with.Home)
 	resume := func(with string) error {
 		s := session.New(nil, l.with)
 		defer s.Close()
