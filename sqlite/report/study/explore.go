@@ -9,43 +9,46 @@ import (
 	"gantry/sqlite/report/results"
 )
 
-// Trial is a reading that was tried: what it holds of the statements of a study, one by one.
+// Trial is a reading that was tried, with the verdict on each statement of a study; marked statements are Unmeasured.
 type Trial struct {
-	Name  string
-	Holds []bool
+	Name     string
+	Verdicts []Verdict
 }
 
-// count is how many statements hold.
+// count is how many statements agree.
 func (t *Trial) count() (n int) {
-	for _, holds := range t.Holds {
-		if holds {
+	for _, v := range t.Verdicts {
+		if v == Agrees {
 			n++
 		}
 	}
 	return n
 }
 
-// within reports whether all that holds under t holds under another, which holds more.
+// within reports whether all statements that agree under t agree under another, under which more do.
 func (t *Trial) within(o *Trial) bool {
-	for i, holds := range t.Holds {
-		if holds && !o.Holds[i] {
+	for i, v := range t.Verdicts {
+		if v == Agrees && o.Verdicts[i] != Agrees {
 			return false
 		}
 	}
 	return t.count() < o.count()
 }
 
-// Try judges the statements by results; instead says what stands for policies. Marked statements hold under none.
+// Try judges the statements by results; instead says what stands for policies.
 func (s *Study) Try(name string, sets []*results.Set, instead map[string]map[string]string) (Trial, error) {
 	t, d, r := Trial{Name: name}, (&Page{Sets: sets}).data(), &Reading{Instead: instead}
 	for i := range s.Relations {
 		o := s.judge(d, &s.Relations[i], r)
-		t.Holds = append(t.Holds, o.Mark == "" && o.Verdict == Agrees)
+		if o.Mark != "" {
+			o.Verdict = Unmeasured
+		}
+		t.Verdicts = append(t.Verdicts, o.Verdict)
 	}
 	return t, s.unknown(sets)
 }
 
-// Best is the first trial under which most statements hold.
+// Best is the first trial under which most statements agree.
 func Best(trials []Trial) int {
 	best := 0
 	for i := range trials {
@@ -56,21 +59,27 @@ func Best(trials []Trial) int {
 	return best
 }
 
-// WriteTrials writes the matrix of statements and readings, the reading that most statements hold under, the Pareto
-// front (the readings whose statements no other has all of, and more), and the pairs of statements that each hold under
-// some reading and together under none: the trials are all readings, so that is proven by enumeration.
+// WriteTrials writes the matrix of readings and of the statements with a verdict; the reading under which most
+// statements agree; the Pareto front, which are the readings whose statements no other has all of, and more; and the
+// pairs of statements that each agree under some reading, and together under none. The trials are all readings, so that
+// is proven by enumeration.
 func (s *Study) WriteTrials(w io.Writer, trials []Trial) {
 	rows := [][]string{{"statement"}}
-	for i := range s.Relations {
-		rows = append(rows, []string{cell(s.Relations[i].Says)})
-	}
-	for k, t := range trials {
+	for k := range trials {
 		rows[0] = append(rows[0], strconv.Itoa(k+1))
-		for i, holds := range t.Holds {
-			rows[i+1] = append(rows[i+1], map[bool]string{true: "x"}[holds])
+	}
+	for i := range s.Relations {
+		row, judged := []string{cell(s.Relations[i].Says)}, false
+		for _, t := range trials {
+			row = append(row, map[Verdict]string{Agrees: "x", Undecided: "?"}[t.Verdicts[i]])
+			judged = judged || t.Verdicts[i] != Unmeasured
+		}
+		if judged {
+			rows = append(rows, row)
 		}
 	}
-	fmt.Fprintln(w, grid(rows...))
+	fmt.Fprintf(w, "x: agrees; ?: not decided. %d of %d statements are left out: they are marked, or these "+
+		"experiments do not measure them.\n\n%s\n", len(s.Relations)-len(rows)+1, len(s.Relations), grid(rows...))
 	for k, t := range trials {
 		fmt.Fprintf(w, "%d. %s: %d statements\n", k+1, t.Name, t.count())
 	}
@@ -85,10 +94,10 @@ func (s *Study) WriteTrials(w io.Writer, trials []Trial) {
 			fmt.Fprintf(w, " %d", k+1)
 		}
 	}
-	fmt.Fprintf(w, ".\n\nStatements that hold under some of the %d readings, and never together:\n\n", len(trials))
+	fmt.Fprintf(w, ".\n\nStatements that agree under some of the %d readings, and never together:\n\n", len(trials))
 	some := func(statements ...int) bool {
 		return slices.ContainsFunc(trials, func(t Trial) bool {
-			return !slices.ContainsFunc(statements, func(i int) bool { return !t.Holds[i] })
+			return !slices.ContainsFunc(statements, func(i int) bool { return t.Verdicts[i] != Agrees })
 		})
 	}
 	for a := range s.Relations {

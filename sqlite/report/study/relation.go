@@ -462,6 +462,9 @@ func (f *Finding) between(diff, base, shown report.Interval, same bool, c *Compa
 	default:
 		f.decide(diff, region{math.Inf(-1), 0, true}, false)
 	}
+	if same && f.Verdict == Undecided && base.Mean != 0 { // no repetition would tell identical runs apart
+		f.Verdict = Disagrees
+	}
 	if c.Paper == nil || f.Verdict > Undecided {
 		return
 	}

@@ -69,21 +69,21 @@ func (p *Page) Markdown() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-const legend = `Numbers are means over repetitions with 95 % confidence intervals by Student's t; differences are
-paired, repetition by repetition on the same load. A verdict is computed: *agrees*, *agrees in sign* (the difference
-lies on the paper's side of zero, but neither within a quarter of the paper's figure, or the part that a reading
-says, nor with it in its interval), *not decided* (beside it the number of repetitions that would decide, if
-mean and deviation stay), *disagrees* (the other sign, or neither the paper's sign nor its figure within a
-quarter of the interval). What the paper calls the same is tested for equivalence, by two one-sided tests at 5
-%. A statement agrees if all of its comparisons do: a conjunction needs no correction. It disagrees if a
-comparison contradicts it by Holm's correction for as many as it has. One that says typically or in most cases
-agrees if more than half of its comparisons do and none contradicts it. A system counts as stable by the rule of
-Ilyushkin and Epema: each of two tests holds in two thirds of the runs or more; Wilson's 95 % interval of the
-share that passes both stands beside it. Statements that cannot fail, or not by our data, are marked and never
-counted as agreeing: *fitted* (parameters were chosen for it), *identity* (true by construction), *bound* (so
-far away that nothing is tested), *contradictory* (the paper says the contrary, too).
-In tables, [5] are the repetitions there are, if some are missing. Of builds, "b repeated 4 of a" says that
-build b simulated four runs of build a again and got the same digits, those of the clock excepted.`
+const legend = `Numbers are means over repetitions with 95 % confidence intervals by Student's t; differences
+are paired, repetition by repetition on the same load. A verdict is computed: *agrees*, *agrees in sign* (the
+difference lies on the paper's side of zero, but neither within a quarter of the paper's figure, or the part
+that a reading says, nor with it in its interval), *not decided* (beside it the number of repetitions that would
+decide, if mean and deviation stay), *disagrees* (the other sign, the same digits in all repetitions, or neither
+the paper's sign nor its figure within a quarter of the interval). What the paper calls the same is tested for
+equivalence, by two one-sided tests at 5 %. A statement agrees if all of its comparisons do: a conjunction needs
+no correction. It disagrees if a comparison contradicts it by Holm's correction for as many as it has. One that
+says typically or in most cases agrees if more than half of its comparisons do and none contradicts it. A system
+counts as stable by the rule of Ilyushkin and Epema: each of two tests holds in two thirds of the runs or more;
+Wilson's 95 % interval of the share that passes both stands beside it. Statements that cannot fail, or not by
+our data, are marked and never counted as agreeing: *fitted* (parameters were chosen for it), *identity* (true
+by construction), *bound* (so far away that nothing is tested), *contradictory* (the paper says the contrary,
+too). In tables, [5] are the repetitions there are, if some are missing. Of builds, "b repeated 4 of a" says
+that build b simulated four runs of build a again and got the same digits, those of the clock excepted.`
 
 func (p *Page) templated(s *Study) ([]byte, error) {
 	path := filepath.Join(s.dir, s.Page)

@@ -67,7 +67,7 @@ func TestVerdictsFollowFromTheData(t *testing.T) {
 		{a1 + "claim: at-most, bound: 11}", "", "not decided"},
 		{a1 + "claim: at-least, bound: 12}", "", "disagrees"},
 		{"{of: x, at: {policy: a, load: 1}, metric: m-m, claim: at-most, bound: 0}", "0 ±0", "agrees"},
-		{aa + "claim: above}", "0 ±0", "not decided"}, // an order is strict
+		{aa + "claim: above}", "0 ±0", "disagrees"}, // an order is strict
 		{a1 + "claim: near, paper: 12}", "", "agrees"},
 		{a1 + "claim: near, paper: 30}", "", "disagrees"},
 		{"{of: x, at: {policy: a, load: 1}, claim: stable}", "in 4 of 4 runs, by drift in 4; by both in 51 to 100 %",
@@ -352,14 +352,17 @@ func plain(page []byte) string {
 
 // Readings 1 and 2 satisfy a statement each that the other does not, 3 what 1 does and another one, 4 nothing.
 func TestReadingsThatWereTried(t *testing.T) {
-	s := &study.Study{Relations: []study.Relation{{Says: "a"}, {Says: "b"}, {Says: "c"}}}
-	trials := []study.Trial{{Name: "one", Holds: []bool{true, false, false}},
-		{Name: "two", Holds: []bool{false, true, false}}, {Name: "three", Holds: []bool{true, false, true}},
-		{Name: "four", Holds: []bool{false, false, false}}}
+	s := &study.Study{Relations: []study.Relation{{Says: "a"}, {Says: "b"}, {Says: "c"}, {Says: "d"}}}
+	const yes, no, open, none = study.Agrees, study.Disagrees, study.Undecided, study.Unmeasured
+	trials := []study.Trial{{Name: "one", Verdicts: []study.Verdict{yes, no, no, none}},
+		{Name: "two", Verdicts: []study.Verdict{no, yes, open, none}},
+		{Name: "three", Verdicts: []study.Verdict{yes, no, yes, none}},
+		{Name: "four", Verdicts: []study.Verdict{no, no, no, none}}}
 	var b strings.Builder
 	s.WriteTrials(&b, trials)
-	for _, want := range []string{"| a | x |  | x |  |\n| b |  | x |  |  |\n", "3. three: 2 statements",
-		"Most statements: reading 3, 2 of 3.", "Pareto front: 2 3.", "\n- a | b\n- b | c\n"} {
+	for _, want := range []string{"1 of 4 statements are left out",
+		"| a | x |  | x |  |\n| b |  | x |  |  |\n| c |  | ? | x |  |\n\n", "3. three: 2 statements",
+		"Most statements: reading 3, 2 of 4.", "Pareto front: 2 3.", "\n- a | b\n- b | c\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
