@@ -142,7 +142,7 @@ static:
 	go tool staticcheck ./...
 	@# Of C files -trimpath hides the place, by which deadcode knows functions.
 	@dead=$$(GOFLAGS= $$(go tool -n deadcode) -test ./... | grep -v 'test/'); [ -z "$$dead" ] || { echo "dead code:" >&2; echo "$$dead" >&2; exit 1; }
-	@git ls-files '*.md' | xargs go tool misspell -error -locale UK -i analyze,catalog,catalogs,destabilize,color
+	@git ls-files '*.md' | xargs go tool misspell -error -locale UK -i analyze,catalog,catalogs,destabilize,utilization,color
 	@git ls-files | grep -vE '\.(svg|png|sum|md)$$' | xargs go tool misspell -error -i montaeg,monatge,proces,higest,ouput
 	go test -count=1 ./scripts/lint
 	@scripts/govulncheck.sh

@@ -269,15 +269,14 @@ func (r *report) commands(w *trace.Workflow) {
 func (r *report) needs(w *trace.Workflow, inputs []string) {
 	r.Catalogs, r.Obstacles = w.Catalogs, append(r.Obstacles, w.Obstacles...)
 	for i := range w.Tasks {
-		if t := &w.Tasks[i]; t.SubWorkflow {
+		t := &w.Tasks[i]
+		if t.SubWorkflow {
 			r.Obstacles = append(r.Obstacles, fmt.Sprintf("%s:%d: task %s is a sub-workflow", r.File, t.Line, t.ID))
 		}
-	}
-	for i := range w.Tasks {
-		if w.Tasks[i].Network {
+		if t.Network {
 			r.Networked++
 		}
-		for _, text := range strings.Split(w.Tasks[i].Tokens, ",") {
+		for text := range strings.SplitSeq(t.Tokens, ",") {
 			if name, _, _ := strings.Cut(text, ":"); name != "" && name != "none" &&
 				!slices.Contains(r.Resources, name) {
 				r.Resources = append(r.Resources, name)
@@ -423,22 +422,20 @@ func examine(file string, w *trace.Workflow, faults []trace.Fault) *report {
 	if len(r.Errors) == 0 {
 		r.Imputed = append(r.Imputed, trace.Impute(w, trace.Defaults{})...)
 		// These depend on where the workflow runs.
-		bare, empty := 0, 0
+		bare := trace.Imputation{Field: trace.Memory.String(), Rule: "share of the node it runs on, by cores"}
+		empty := trace.Imputation{Field: trace.Command.String(), Rule: "none: the task is emulated by its numbers"}
 		for i := range w.Tasks {
 			if t := &w.Tasks[i]; !(t.Known | t.Imputed).Has(trace.Memory) {
-				bare++
+				bare.Count++
 			}
 			if !w.Tasks[i].Known.Has(trace.Command) {
-				empty++
+				empty.Count++
 			}
 		}
-		if bare > 0 {
-			r.Imputed = append(r.Imputed, trace.Imputation{Field: trace.Memory.String(),
-				Rule: "share of the node it runs on, by cores", Count: bare})
-		}
-		if empty > 0 {
-			r.Imputed = append(r.Imputed, trace.Imputation{Field: trace.Command.String(),
-				Rule: "none: the task is emulated by its numbers", Count: empty})
+		for _, x := range []trace.Imputation{bare, empty} {
+			if x.Count > 0 {
+				r.Imputed = append(r.Imputed, x)
+			}
 		}
 	}
 	return r
@@ -550,22 +547,18 @@ func printFaults(b *term.Sheet, kind string, faults []trace.Fault) {
 // shares says how many tasks have each field, or files their size.
 func shares(counts map[string]int, tasks, files int) string {
 	var parts []string
-	for _, f := range trace.Fields(0).Each() {
-		if n := counts[f.String()]; n > 0 {
-			parts = append(parts, share(f.String(), n, tasks))
+	share := func(name string, of int) {
+		if n := counts[name]; n > 0 && n == of {
+			parts = append(parts, name+" of all")
+		} else if n > 0 {
+			parts = append(parts, fmt.Sprintf("%s of %d", name, n))
 		}
 	}
-	if n := counts[fileSize]; n > 0 {
-		parts = append(parts, share(fileSize, n, files))
+	for _, f := range trace.Fields(0).Each() {
+		share(f.String(), tasks)
 	}
+	share(fileSize, files)
 	return strings.Join(parts, ", ")
-}
-
-func share(name string, n, of int) string {
-	if n == of {
-		return name + " of all"
-	}
-	return fmt.Sprintf("%s of %d", name, n)
 }
 
 // seconds writes a duration in seconds and, if it is long, in hours.

@@ -130,7 +130,7 @@ func (w writer) Sources() string {
 			scale = ", **quick scale**"
 		}
 		rows = append(rows, []string{"`" + x.File + "`", cell(x.Shows), repetitions(set) + scale, builds(set),
-			strings.ReplaceAll(strings.Trim(span(set.From, set.To), "Z"), "T", " "),
+			strings.NewReplacer("T", " ", "Z", "").Replace(span(set.From, set.To)),
 			set.Took.Round(time.Second).String()})
 	}
 	return grid(rows...)
@@ -162,9 +162,9 @@ func span(from, to string) string {
 		return to
 	}
 	if len(from) > 10 && len(to) > 10 && from[:10] == to[:10] {
-		return strings.TrimSuffix(from, "Z") + " to " + to[11:]
+		to = to[11:]
 	}
-	return strings.TrimSuffix(from, "Z") + " to " + to
+	return from + " to " + to
 }
 
 // repetitions says how many there are of how many, of the combinations that have least and most.
@@ -281,24 +281,22 @@ func (w writer) Readings() string {
 // Negatives lists what no reading satisfies. A reading that was fitted to a statement satisfies nothing of it.
 func (w writer) Negatives() string {
 	var b strings.Builder
+	rank := func(v Verdict) Verdict { // those that say something first
+		if v == TooFew || v == Unmeasured {
+			v += Disagrees
+		}
+		return v
+	}
 	for i := range w.s.Relations {
 		r := &w.s.Relations[i]
-		var measured, others []Verdict
+		best := Unmeasured
 		for _, reading := range w.readings() {
-			switch o := w.s.judge(w.d, r, reading); {
-			case o.Mark != "":
-			case o.Verdict == Unmeasured, o.Verdict == TooFew:
-				others = append(others, o.Verdict)
-			default:
-				measured = append(measured, o.Verdict)
+			if o := w.s.judge(w.d, r, reading); o.Mark == "" && rank(o.Verdict) < rank(best) {
+				best = o.Verdict
 			}
 		}
-		if len(measured) == 0 {
-			measured = others
-		}
-		if r.Mark == "" && slices.Min(measured) > Agrees {
-			fmt.Fprintf(&b, "- %s *(%s)*: **%s**. %s\n", cell(r.Says), cell(r.Where), slices.Min(measured),
-				cell(r.Note))
+		if r.Mark == "" && best > Agrees {
+			fmt.Fprintf(&b, "- %s *(%s)*: **%s**. %s\n", cell(r.Says), cell(r.Where), best, cell(r.Note))
 		}
 	}
 	return b.String()
@@ -432,17 +430,17 @@ func (w writer) table(t *Table) string {
 		}
 	}
 	if t.Title != "" {
-		what := ""
+		title = t.Title
 		if set.Quick {
-			what = ", at quick scale"
+			title += ", at quick scale"
 		}
 		if t.Columns != "" {
-			what += ": " + w.metric(t.Metrics[0])
+			title += ": " + w.metric(t.Metrics[0])
 		}
 		if t.Versus != nil {
-			what += fmt.Sprintf(", difference to %s in %%", w.s.describe(t.Versus))
+			title += fmt.Sprintf(", difference to %s in %%", w.s.describe(t.Versus))
 		}
-		title = fmt.Sprintf("%s%s.\n\n", t.Title, what)
+		title += ".\n\n"
 	}
 	rows := [][]string{head}
 	for _, row := range w.rows(set, t.At, t.Rows) {
