@@ -228,11 +228,8 @@ func printFailures(b *term.Sheet, s *summary.Run, name string) {
 		}
 	}
 	if n := len(loud); n > 0 {
-		if n > maxLoud {
-			loud = append(loud[:maxLoud], fmt.Sprintf("and %d more", n-maxLoud))
-		}
 		fmt.Fprintf(b, "\n%s that succeeded wrote to standard error: %s: gantry logs %s TASK\n", term.Plural(n, "task"),
-			strings.Join(loud, ", "), name)
+			term.NamesOf(loud, maxLoud), name)
 	}
 	for _, of := range []struct {
 		title string

@@ -9,8 +9,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// Solve schedules a problem, which has to pass Check. It takes the best of some list schedules. Of at most fewTasks
-// tasks it then searches for the fewest late jobs, in at most so many steps (tasks placed on trial).
+// Solve schedules a problem, which has to pass Check. It takes the best of some list schedules. If there are at most
+// fewTasks tasks, it then searches for the fewest late jobs; steps, tasks placed on trial, bound the search.
 func Solve(p *Problem, steps int) *Solution {
 	s := newSolver(p)
 	s.lists()

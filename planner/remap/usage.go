@@ -302,7 +302,7 @@ func (u *usage) begun(start, end planner.Time, goes bool) {
 	} else {
 		u.stays.Add(start, end, slot)
 	}
-	if start>>spanBits < u.past {
+	if start>>spanBits < u.past { // no search begins before now
 		return
 	}
 	u.begins.change(at)

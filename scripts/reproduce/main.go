@@ -185,13 +185,7 @@ func (r *runner) calibrate(ctx context.Context) error {
 // runs is the directory of the log, of experiments in containers.
 func (r *runner) runs() string { return filepath.Join(r.dir, "runs") }
 
-func round(seconds float64) time.Duration {
-	d := time.Duration(seconds * float64(time.Second))
-	if d > 10*time.Minute {
-		return d.Round(time.Minute)
-	}
-	return d.Round(time.Second)
-}
+func round(seconds float64) time.Duration { return time.Duration(seconds) * time.Second }
 
 func (r *runner) experiment(ctx context.Context, x *runnable, repetitions int) error {
 	args := []string{"experiment", "-o", r.out(x), "--jobs", fmt.Sprint(r.jobs), "--repetitions",

@@ -308,10 +308,11 @@ func TestStudiesThatCannotBe(t *testing.T) {
 // A metric that no run has is a mistake, unless no run is there that could have it.
 func TestAMetricThatNoRunHas(t *testing.T) {
 	for check, want := range map[string]string{
-		"at: {policy: a}, metric: m_maen":                                             `no run has metric "m_maen"`,
-		"at: {policy: a}, metric: m-n":                                                `"it": no run has metric "n"; known are`,
-		"at: {policy: a, load: 1}, metric: m, b: {policy: d}, metric_b: drift_stabel": "did you mean drift_stable?",
-		"at: {policy: f}, metric: n":                                                  "<nil>",
+		"at: {policy: a}, metric: m_maen": `no run has metric "m_maen"`,
+		"at: {policy: a}, metric: m-n":    `"it": no run has metric "n"; known are drift_stable, m`,
+		"at: {policy: f}, metric: n":      "<nil>",
+		"at: {policy: a, load: 1}, metric: m, b: {policy: d}, metric_b: " +
+			"drift_stabel": "did you mean drift_stable?",
 	} {
 		path := filepath.Join(t.TempDir(), "study.yaml")
 		must(t, os.WriteFile(path, []byte("short: S\nexperiments: [{name: x}]\nrelations: [{says: it, "+
