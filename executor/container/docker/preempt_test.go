@@ -233,8 +233,10 @@ func TestAPreemptionOutlivesGantry(t *testing.T) {
 	}
 	for _, how := range []planner.Vacate{planner.Requeue, planner.Checkpoint} {
 		r := newRig(t, nil)
-		l := r.launched(r.sh("sleep 300"))
+		s := r.sh("touch ready; sleep 300")
+		l := r.launched(s)
 		l.Leaving = how
+		r.made(s, "ready") // before the launcher's claim, crun does not say that a signal ended it
 		e, id := r.one()
 		r.must(r.Close())
 		r.must(e.Signal(r.ctx, id, "SIGKILL"))
