@@ -14,7 +14,13 @@ type freeIndex struct {
 	tree  []unit.Vector
 	half  int // index of the first leaf
 	dirty []NodeID
-	stale []bool // by node
+	stale []bool    // by node
+	last  [2]housed // the last answers of housing since a node was touched: slowest and fastest
+}
+
+type housed struct {
+	need unit.Vector
+	node NodeID
 }
 
 func newFreeIndex(nodes []Node) freeIndex {
@@ -53,6 +59,9 @@ func (f *freeIndex) touch(n NodeID) {
 }
 
 func (f *freeIndex) refresh(d *Draft) {
+	if len(f.dirty) > 0 {
+		f.last = [2]housed{}
+	}
 	for _, n := range f.dirty {
 		f.stale[n] = false
 		i := f.half + int(f.place[n])
@@ -64,22 +73,20 @@ func (f *freeIndex) refresh(d *Draft) {
 	f.dirty = f.dirty[:0]
 }
 
-// first returns the first leaf below i that has room for need, in order or against it; -1 if there is none.
-func (f *freeIndex) first(i int, need *unit.Vector, step int) int {
+// first returns the leaf below i with room for need that comes first in order, or last if end is 0; -1 if there is
+// none.
+func (f *freeIndex) first(i int, need *unit.Vector, end int) int {
 	if !need.Fits(f.tree[i]) {
 		return -1
 	}
 	if i >= f.half {
 		return i - f.half
 	}
-	near, far := 2*i, 2*i+1
-	if step < 0 {
-		near, far = far, near
-	}
-	if at := f.first(near, need, step); at >= 0 {
+	near, far := 2*i+1-end, 2*i+end
+	if at := f.first(near, need, end); at >= 0 {
 		return at
 	}
-	return f.first(far, need, step)
+	return f.first(far, need, end)
 }
 
 // AnyFree reports whether any node has CPU to give now.
@@ -90,18 +97,21 @@ func (d *Draft) AnyFree() bool {
 
 // Fastest returns the fastest node on which need is free now, the lowest id among equals, as Free has it; None if
 // there is none.
-func (d *Draft) Fastest(need unit.Vector) NodeID { return d.housing(need, +1) }
+func (d *Draft) Fastest(need unit.Vector) NodeID { return d.housing(need, 1) }
 
 // Slowest returns the slowest node on which need is free now, the highest id among equals; None if there is none.
-func (d *Draft) Slowest(need unit.Vector) NodeID { return d.housing(need, -1) }
+func (d *Draft) Slowest(need unit.Vector) NodeID { return d.housing(need, 0) }
 
-func (d *Draft) housing(need unit.Vector, step int) NodeID {
+func (d *Draft) housing(need unit.Vector, end int) NodeID {
 	d.room.refresh(d)
-	at := d.room.first(1, &need, step)
-	if at < 0 || at >= len(d.room.order) {
-		return None
+	last := &d.room.last[end]
+	if last.need != need || need == (unit.Vector{}) {
+		*last = housed{need, None}
+		if at := d.room.first(1, &need, end); at >= 0 && at < len(d.room.order) {
+			last.node = d.room.order[at]
+		}
 	}
-	return d.room.order[at]
+	return last.node
 }
 
 // TopSpeed returns the speed of the fastest node.

@@ -34,7 +34,8 @@ type Joint struct {
 	groups  []group
 	unused  []int32          // indices of groups
 	groupOf []int32          // by workflow: index of its group and one; 0 if it has no eligible task
-	heap    *numbered        // groups with a representative; in no order if keys move
+	sorted  []int32          // groups with a representative, the first one last; by workflow if keys move
+	next    int              // those from here on wait for the next round
 	queued  []bool           // by task
 	back    []planner.TaskID // lost their places
 	needs   map[unit.Vector]int
@@ -43,7 +44,6 @@ type Joint struct {
 	updates int64
 	skipped bool                 // some task is
 	passed  []planner.WorkflowID // whose representative was passed over
-	held    []int32              // groups that wait for the next round
 	touched []int32              // groups to be settled
 	front   int32                // group of the task that Next returned last
 	current int                  // its position in the group
@@ -57,6 +57,7 @@ type group struct {
 	tasks    []ranked // the best last
 	best     int      // index of the representative; -1 if all are passed over
 	key      exact.Fraction
+	held     int64 // the update in which it waits for the next round
 	mark     bool
 }
 
@@ -69,11 +70,6 @@ type ranked struct {
 func (q *Joint) Update(c *planner.Cycle) {
 	if q.needs == nil {
 		q.needs = map[unit.Vector]int{}
-		less := q.less
-		if q.Moving != nil {
-			less = nil
-		}
-		q.heap = newNumbered(less)
 	}
 	if q.Ranks != nil {
 		q.Ranks.Update(c)
@@ -84,10 +80,6 @@ func (q *Joint) Update(c *planner.Cycle) {
 	q.queued = planner.Extend(q.queued, c.Tasks())
 	q.groupOf = planner.Extend(q.groupOf, c.Workflows())
 	q.misfits, q.exhausted = q.misfits[:0], false
-	for _, g := range q.held {
-		q.heap.fix(g)
-	}
-	q.held = q.held[:0]
 	q.updates++
 	q.skipped = false
 	touched := q.touched[:0]
@@ -142,7 +134,7 @@ func (q *Joint) Update(c *planner.Cycle) {
 		q.groups[g].mark = false
 		q.settle(c, g)
 	}
-	q.touched = touched
+	q.touched, q.next = touched, len(q.sorted)
 }
 
 // Add lets an eligible task enter again that lost its place.
@@ -158,7 +150,6 @@ func (q *Joint) enter(c *planner.Cycle, w planner.WorkflowID, tasks []planner.Ta
 		} else {
 			g = int32(len(q.groups))
 			q.groups = append(q.groups, group{})
-			q.heap.grow(len(q.groups))
 		}
 		q.groups[g] = group{workflow: w, tasks: q.groups[g].tasks[:0], best: -1}
 		q.groupOf[w] = g + 1
@@ -243,6 +234,9 @@ func (q *Joint) settle(c *planner.Cycle, g int32) { q.settleFrom(c, g, len(q.gro
 // settleFrom is settle where all tasks behind the one at best are passed over.
 func (q *Joint) settleFrom(c *planner.Cycle, g int32, best int) {
 	grp := &q.groups[g]
+	if at, ok := slices.BinarySearchFunc(q.sorted, g, q.byKey); ok {
+		q.sorted = slices.Delete(q.sorted, at, at+1)
+	}
 	grp.best = best
 	for grp.best >= 0 && q.misfit(c, grp.tasks[grp.best].task) {
 		grp.best--
@@ -252,19 +246,18 @@ func (q *Joint) settleFrom(c *planner.Cycle, g int32, best int) {
 	}
 	switch {
 	case len(grp.tasks) == 0:
-		q.heap.remove(g)
 		q.groupOf[grp.workflow] = 0
 		q.unused = append(q.unused, g)
-	case grp.best < 0:
-		q.heap.remove(g)
-	default:
+	case grp.best >= 0:
 		if q.Moving != nil {
 			q.Moving.Settle(c, grp.workflow)
 		} else if q.Key != nil {
 			grp.key = q.Key(c, grp.workflow, grp.tasks[grp.best].task)
 		}
-		q.heap.fix(g)
+		at, _ := slices.BinarySearchFunc(q.sorted, g, q.byKey)
+		q.sorted = slices.Insert(q.sorted, at, g)
 	}
+	q.next = len(q.sorted)
 }
 
 func (q *Joint) misfit(c *planner.Cycle, t planner.TaskID) bool {
@@ -274,13 +267,13 @@ func (q *Joint) misfit(c *planner.Cycle, t planner.TaskID) bool {
 
 // Next implements planner.Queue.
 func (q *Joint) Next(c *planner.Cycle) (planner.TaskID, bool) {
-	for len(q.heap.Items) > 0 && !q.exhausted {
-		if q.front = q.heap.Items[0]; q.Moving != nil {
-			q.front = q.first(c)
+	for !q.exhausted {
+		if q.front = q.first(c); q.front < 0 {
+			break
 		}
 		grp := &q.groups[q.front]
 		q.current = grp.best
-		if q.Hybrid && len(q.heap.Items) == 1 {
+		if q.Hybrid && len(q.sorted) == 1 {
 			q.current = q.highest(c, grp)
 		} else if q.Random {
 			q.current = q.any(c, grp)
@@ -294,10 +287,19 @@ func (q *Joint) Next(c *planner.Cycle) (planner.TaskID, bool) {
 	return planner.None, false
 }
 
-// first returns the group with the highest priority.
+// first returns the group with the highest priority of those that do not wait; -1 if there is none.
 func (q *Joint) first(c *planner.Cycle) int32 {
 	best, most := int32(-1), 0.0
-	for _, g := range q.heap.Items {
+	for q.next > 0 && q.groups[q.sorted[q.next-1]].held == q.updates {
+		q.next--
+	}
+	if q.Moving == nil && q.next > 0 {
+		return q.sorted[q.next-1]
+	}
+	for _, g := range q.sorted[:q.next] {
+		if q.groups[g].held == q.updates {
+			continue
+		}
 		w := q.groups[g].workflow
 		near := q.Moving.Near(c, w)
 		if best >= 0 {
@@ -383,8 +385,8 @@ func (q *Joint) Defer(c *planner.Cycle, t planner.TaskID) {
 		return
 	}
 	q.misfits = append(q.misfits, c.Task(t).Need)
-	for _, g := range slices.Clone(q.heap.Items) {
-		if grp := &q.groups[g]; q.misfit(c, grp.tasks[grp.best].task) {
+	for _, g := range slices.Clone(q.sorted) {
+		if grp := &q.groups[g]; grp.held != q.updates && q.misfit(c, grp.tasks[grp.best].task) {
 			q.settle(c, g)
 		}
 	}
@@ -399,19 +401,19 @@ func (q *Joint) Skip(c *planner.Cycle, t planner.TaskID) {
 
 // Postpone lets the task that Next returned last, and with it its workflow, wait for the next round.
 func (q *Joint) Postpone(*planner.Cycle, planner.TaskID) {
-	q.heap.remove(q.front)
-	q.held = append(q.held, q.front)
+	q.groups[q.front].held = q.updates
 }
 
 // Alike implements alloc.Postponer.
 func (q *Joint) Alike() bool { return len(q.needs) == 1 }
 
-func (q *Joint) less(g, h int32) bool {
+func (q *Joint) byKey(g, h int32) int {
 	a, b := &q.groups[g], &q.groups[h]
-	if x := a.key.Compare(b.key); x != 0 {
-		return x < 0 != q.Largest
+	x := b.key.Compare(a.key)
+	if q.Largest {
+		x = -x
 	}
-	return a.workflow < b.workflow
+	return cmp.Or(x, cmp.Compare(b.workflow, a.workflow))
 }
 
 // Remaining is the inverse of r_a of FDWS: the fraction of the tasks of w that are not done, times the length of its
