@@ -46,8 +46,8 @@ type job struct {
 	stale  bool         // end may be too late: tasks ended before they should have
 	sought bool         // in plan.mappedNow
 
-	nextAt  planner.Time // see nextStart
-	touched bool         // nextAt is not up to date
+	nextAt  planner.Time // its first planned start
+	touched bool         // in plan.touched
 }
 
 // stage is where a task is in the plan.
@@ -81,15 +81,13 @@ func (j *job) occupies(i int32) bool {
 
 // nextStart is the first planned start of its tasks; unit.Never if none is planned.
 func (j *job) nextStart() planner.Time {
-	if j.touched {
-		j.touched, j.nextAt = false, unit.Never
-		for i := range j.at {
-			if j.at[i].stage == planned {
-				j.nextAt = min(j.nextAt, j.at[i].start)
-			}
+	next := unit.Never
+	for i := range j.at {
+		if j.at[i].stage == planned {
+			next = min(next, j.at[i].start)
 		}
 	}
-	return j.nextAt
+	return next
 }
 
 func (j *job) task(i int32) planner.TaskID { return j.tasks[i].ID }

@@ -36,6 +36,7 @@ type follow struct {
 	// something did not end when it was estimated to: as long as all does, nothing moves up, as in the paper
 	adrift     bool
 	ready      []heap.Heap[item] // by pool: due tasks that are ready, by claim
+	starts     heap.Heap[item]   // jobs, by their first planned start
 	slips      heap.Heap[item]   // due tasks, by assumed start
 	ends       heap.Heap[item]   // active tasks, by estimated end
 	waiting    []start           // ready tasks that have not started
@@ -58,7 +59,7 @@ func byStart(a, b start) int {
 }
 
 func newFollow(pools int, adrift bool) follow {
-	f := follow{adrift: adrift, slips: items(), ends: items()}
+	f := follow{adrift: adrift, starts: items(), slips: items(), ends: items()}
 	for range pools {
 		f.ready = append(f.ready, items())
 	}
@@ -110,9 +111,10 @@ func (p *keeper) relieve() {
 	if p.horizon <= p.c.Now() {
 		return
 	}
+	p.nextStart()
 	var list []start
 	for _, j := range p.present {
-		if j.nextStart() >= p.horizon {
+		if j.nextAt >= p.horizon {
 			continue
 		}
 		for i := range j.at {
@@ -345,10 +347,8 @@ func (p *follow) lose(j *job) {
 // startDue starts the tasks that can start now.
 func (p *keeper) startDue() error {
 	now := p.c.Now()
-	for _, j := range p.present {
-		if j.nextStart() <= now {
-			p.fallDue(j)
-		}
+	for p.nextStart() <= now {
+		p.fallDue(p.starts.Pop().j)
 	}
 	if err := p.startStill(); err != nil {
 		return err
@@ -400,7 +400,7 @@ func (p *keeper) startReady(k int) error {
 
 // fallDue makes the tasks of a job due whose planned starts have come.
 func (p *keeper) fallDue(j *job) {
-	j.touched = true
+	p.touch(j)
 	for k := range j.at {
 		i, at := int32(k), &j.at[k]
 		if at.stage != planned || at.start > p.c.Now() {
@@ -597,10 +597,7 @@ func (p *keeper) explain() {
 
 // wake is when the next round is due if nothing happens before.
 func (p *keeper) wake() planner.Time {
-	next := unit.Never
-	for _, j := range p.present {
-		next = min(next, j.nextStart())
-	}
+	next := p.nextStart()
 	for p.slips.Len() > 0 {
 		if x := p.slips.Items[0]; x.j.at[x.i].stage == due && x.j.at[x.i].start == x.at {
 			next = min(next, x.at.Add(grace))
@@ -609,6 +606,25 @@ func (p *keeper) wake() planner.Time {
 		p.slips.Pop()
 	}
 	return max(next, p.c.Now()+1)
+}
+
+// nextStart is the first planned start of all jobs; unit.Never if none is planned.
+func (p *keeper) nextStart() planner.Time {
+	for _, j := range p.touched {
+		j.touched = false
+		was := j.nextAt
+		if j.nextAt = j.nextStart(); j.nextAt != was && j.nextAt < unit.Never && p.jobs[j.id] == j {
+			p.starts.Push(item{j.nextAt, j, 0})
+		}
+	}
+	p.touched = p.touched[:0]
+	for p.starts.Len() > 0 {
+		if x := p.starts.Items[0]; p.jobs[x.j.id] == x.j && x.j.nextAt == x.at {
+			return x.at
+		}
+		p.starts.Pop()
+	}
+	return unit.Never
 }
 
 // item is a task and an instant.
@@ -692,7 +708,7 @@ func (p *keeper) predict(j *job) {
 func (p *keeper) newJob(w planner.WorkflowID) *job {
 	c, flow := p.c, p.c.Workflow(w)
 	n := len(flow.Tasks)
-	j := &job{id: w, start: max(flow.Release, flow.Arrived), due: flow.Due, fixed: -1, touched: true,
+	j := &job{id: w, start: max(flow.Release, flow.Arrived), due: flow.Due, fixed: -1, nextAt: unit.Never,
 		position: len(p.present),
 		tasks:    make([]*planner.Task, n), begin: unit.Never, at: make([]placement, n), byRun: make([]int32, n),
 		rank: make([]int32, n)}
@@ -714,6 +730,7 @@ func (p *keeper) newJob(w planner.WorkflowID) *job {
 	p.jobs[w] = j
 	p.present = append(p.present, j)
 	p.spans = append(p.spans, span{unit.Never, 0})
+	p.touch(j)
 	p.estimate(j)
 	if started, _ := c.Times(w); started != unit.Never {
 		j.begun, j.begin = true, started

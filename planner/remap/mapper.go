@@ -224,7 +224,7 @@ func (p *mapper) sweep(j *job, queue []int32, open func(int32) bool) []int32 {
 // mapped says that all tasks of a job have places, and adds it to mappedJobs.
 func (p *mapper) mapped(j *job) {
 	j.placed, j.stale, j.eager = true, true, !p.latest
-	j.touched = true
+	p.touch(j)
 	p.seekAll(j)
 	p.settle(j)
 }

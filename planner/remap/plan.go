@@ -22,6 +22,7 @@ type plan struct {
 	jobs    []*job // by workflow; nil before and after its stay
 	present []*job
 	spans   []span // by position in present
+	touched []*job // their tasks got other places
 
 	// Of the attempt at remapping that is under way, or the last one.
 	saving int // its number
@@ -61,7 +62,14 @@ func (p *plan) put(j *job, i int32, at placement) {
 	j.stale = j.stale || at.start > j.at[i].start || at.end < j.at[i].end
 	j.at[i] = at
 	p.occupy(j, i)
-	j.touched = true
+	p.touch(j)
+}
+
+func (p *plan) touch(j *job) {
+	if !j.touched {
+		j.touched = true
+		p.touched = append(p.touched, j)
+	}
 }
 
 // occupy adds the use of a task to its pool.
@@ -114,7 +122,7 @@ func (p *plan) unplace(j *job) {
 			j.at[i] = placement{}
 		}
 	}
-	j.touched = true
+	p.touch(j)
 }
 
 // eachUsage applies do to the usage of each pool.
@@ -154,7 +162,7 @@ func (p *plan) restore() {
 		copy(s.j.at, p.places[s.places:])
 		s.j.begin, s.j.end, s.j.placed, s.j.eager = s.begin, s.end, s.placed, s.eager
 		p.span(s.j)
-		s.j.touched = true
+		p.touch(s.j)
 	}
 }
 
