@@ -211,7 +211,7 @@ func (x *exploration) run(ctx context.Context, page *bytes.Buffer) error {
 	readings, total := x.readings()
 	var trials []study.Trial
 	for i := range readings {
-		t, err := x.try(ctx, &readings[i], x.Choose, fmt.Sprint(i+1))
+		t, err := x.try(ctx, &readings[i], x.Choose, "choose")
 		if err != nil {
 			return err
 		}
@@ -234,8 +234,8 @@ func (x *exploration) run(ctx context.Context, page *bytes.Buffer) error {
 	return nil
 }
 
-// try runs the experiments under a reading, and judges the statements.
-func (x *exploration) try(ctx context.Context, r *possible, s split, name string) (study.Trial, error) {
+// try runs the experiments under a reading, and judges the statements. Readings of one part share runs.
+func (x *exploration) try(ctx context.Context, r *possible, s split, part string) (study.Trial, error) {
 	var sets []*results.Set
 	for _, file := range x.Experiments {
 		path := filepath.Join(x.dir, file)
@@ -244,9 +244,9 @@ func (x *exploration) try(ctx context.Context, r *possible, s split, name string
 			return study.Trial{}, err
 		}
 		e.Read(s.Seed, s.Repetitions, r.factors, r.instead)
-		out := filepath.Join(x.out, name+"-"+strings.TrimSuffix(filepath.Base(file), ".yaml")+".sqlite")
+		out := filepath.Join(x.out, part+"-"+strings.TrimSuffix(filepath.Base(file), ".yaml")+".sqlite")
 		db, err := results.Create(out, results.Info{Name: e.Name, Title: e.Title, Source: path,
-			Version: release.Build(), Settings: map[string]any{"reading": r.String(), "seed": s.Seed},
+			Version: release.Build(), Settings: map[string]any{"seed": s.Seed},
 			Repetitions: e.Repetitions})
 		if err != nil {
 			return study.Trial{}, err
