@@ -156,13 +156,8 @@ func (l *lexer) before(c, other byte) bool {
 // statement reads the statement that begins on a line.
 func (l *lexer) statement() {
 	switch c := l.peek(); {
-	case c == '#':
-		l.comment()
-		if !l.ended() {
-			l.next()
-		}
-	case c == '\n':
-		l.next()
+	case c == '#' || c == '\n':
+		l.endLine()
 	case c == ' ' || c == '\t':
 		line := l.line
 		if command := l.command(); strings.TrimSpace(command) != "" {
@@ -249,23 +244,22 @@ func (l *lexer) set(name, value string, mode byte, line int) {
 			l.b.ungiven(line, "", what, name, value, has)
 		}
 	}
-	if l.rule != nil {
-		if mode == '+' {
-			if old, ok := l.rule[name]; ok {
-				value = old.text + " " + value
-			} else if old, ok := l.of(defaultCategory, name, len(l.rules)); ok {
-				value = old.text + " " + value
-			}
+	if mode == '+' {
+		old, ok := l.rule[name]
+		if !ok {
+			old, ok = l.of(defaultCategory, name, len(l.rules))
 		}
+		if ok {
+			value = old.text + " " + value
+		}
+	}
+	if l.rule != nil {
 		l.rule[name] = flowValue{value, line}
 		return
 	}
 	category := l.category
 	if name == "CATEGORY" || mode == '+' {
 		category = defaultCategory
-	}
-	if old, ok := l.of(category, name, len(l.rules)); ok && mode == '+' {
-		value = old.text + " " + value
 	}
 	if len(value) > reader.MaxText {
 		l.fail("bound", line, "%s", reader.TooLong)
@@ -520,9 +514,7 @@ func (l *lexer) inner(value string) *lexer {
 func (l *lexer) command() string {
 	var out strings.Builder
 	l.arguments(&out)
-	if !l.ended() {
-		l.next()
-	}
+	l.endLine()
 	return out.String()
 }
 
@@ -645,12 +637,7 @@ func (l *lexer) ruleHere() {
 	if l.dropped {
 		l.tellDropped("the list of files", shownList.Replace(list.String()), r.line)
 	}
-	if l.peek() == '#' {
-		l.comment()
-	}
-	if !l.ended() {
-		l.next()
-	}
+	l.endLine()
 	l.files(&r, list.String())
 	l.rule = map[string]flowValue{}
 	defer func() { l.rule = nil }()
@@ -669,10 +656,8 @@ func (l *lexer) ruleHere() {
 			continue
 		}
 		switch {
-		case c == '\n':
-			l.next()
-		case c == '#':
-			l.comment()
+		case c == '\n' || c == '#':
+			l.endLine()
 		case c != '@' && l.before(':', '='):
 			l.fail("syntax", r.line, "the rule has no command: write it on the next line, behind a tab")
 		default:
@@ -810,12 +795,11 @@ func (l *lexer) directive(name string, line int) {
 // categories need.
 func (r *makeReader) finish() {
 	b := r.b
+	exported := map[string]bool{}
 	for _, e := range r.exported {
-		known := false
+		exported[e.text] = true
 		b.opt.uses(e.text)
-		if _, ok := b.opt.Define[e.text]; ok {
-			known = true
-		}
+		_, known := b.opt.Define[e.text]
 		for _, of := range r.vars {
 			known = known || len(of[e.text]) > 0
 		}
@@ -829,10 +813,6 @@ func (r *makeReader) finish() {
 	}
 	if r.batch > 0 {
 		b.faults.Warn("not-honoured", r.batch, "", "BATCH_OPTIONS is not honoured: it is for batch systems")
-	}
-	exported := map[string]bool{}
-	for _, e := range r.exported {
-		exported[e.text] = true
 	}
 	names := slices.Sorted(maps.Keys(exported))
 	for i := range r.rules {
