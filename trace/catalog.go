@@ -90,7 +90,12 @@ type catalog struct {
 	sites       map[string]profiles
 }
 
-func newCatalog(source, dir string) *catalog {
+// newCatalog returns the catalog of a source, whose relative paths begin at the directory of a file.
+func newCatalog(source, file string) *catalog {
+	dir := filepath.Dir(file)
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
 	return &catalog{source: source, dir: dir, replicas: map[string]*replica{},
 		executables: map[transformation]*executable{}, containers: map[string]*container{},
 		sites: map[string]profiles{}}
@@ -316,14 +321,12 @@ func (b *builder) use(name int32, kind, keep string, optional bool, line int) (f
 	id := b.lastID()
 	in := kind == "input" || kind == "inout"
 	out = kind == "output" || kind == "inout" || kind == "checkpoint"
-	switch kind {
-	case "input", "output", "inout", "checkpoint":
-	case "none", "":
-		return -1, false
-	default:
-		b.faults.Warn("unknown-link", line, id, "task %s uses %s as %q: ignored", id, b.all[name].text, kind)
-		b.obstacle(line, id, "it uses %s as %q, which is neither input, output, inout nor checkpoint",
-			b.all[name].text, kind)
+	if !in && !out {
+		if kind != "none" && kind != "" {
+			b.faults.Warn("unknown-link", line, id, "task %s uses %s as %q: ignored", id, b.all[name].text, kind)
+			b.obstacle(line, id, "it uses %s as %q, which is neither input, output, inout nor checkpoint",
+				b.all[name].text, kind)
+		}
 		return -1, false
 	}
 	if in {

@@ -39,7 +39,7 @@ const (
 // properties name, and else those of the usual names beside the workflow or in the working directory. Named catalogs
 // count before the workflow's own catalogs, the others after.
 func (b *builder) openCatalogs() {
-	own := newCatalog("", b.home())
+	own := newCatalog("", b.wf.Source)
 	b.cat.own, b.cat.site = own, b.opt.Site
 	has := map[string]bool{}
 	for _, path := range b.opt.Catalogs {
@@ -66,25 +66,9 @@ func (b *builder) openCatalogs() {
 	}
 }
 
-// home is the directory that relative paths of the workflow's own catalogs begin at.
-func (b *builder) home() string {
-	dir := "."
-	if b.wf.Source != "-" {
-		dir = filepath.Dir(b.wf.Source)
-	}
-	if abs, err := filepath.Abs(dir); err == nil {
-		return abs
-	}
-	return dir
-}
-
 // near finds a file beside the workflow, or in the working directory.
 func (b *builder) near(name string) (path string, ok bool) {
-	dirs := []string{"."}
-	if b.wf.Source != "-" {
-		dirs = []string{filepath.Dir(b.wf.Source), "."}
-	}
-	for _, dir := range dirs {
+	for _, dir := range []string{filepath.Dir(b.wf.Source), "."} {
 		path = filepath.Join(dir, name)
 		if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() && path != b.wf.Source {
 			return path, true
@@ -144,11 +128,7 @@ func (b *builder) catalogFile(path string) (*catalog, []byte) {
 		return nil, nil
 	}
 	b.wf.Catalogs = append(b.wf.Catalogs, path)
-	c := newCatalog(path, filepath.Dir(path))
-	if abs, err := filepath.Abs(c.dir); err == nil {
-		c.dir = abs
-	}
-	return c, data
+	return newCatalog(path, path), data
 }
 
 func (b *builder) readCatalog(path string) (data []byte, err error) {

@@ -197,11 +197,8 @@ func (d *daxReader) replica() {
 
 // executable reads an entry of the catalog, which comes before the jobs by the schema.
 func (d *daxReader) executable() {
-	d.late("executable")
-	key := transformation{d.attr("namespace"), d.attr("name"), d.attr("version")}
-	x := &executable{from: d.b.cat.own, line: d.x.Start}
 	stageable := d.attr("installed") == "false"
-	d.each(func(name string) {
+	d.entry(func(x *executable, name string) {
 		switch name {
 		case "pfn":
 			at := location{site: d.attr("site"), pfn: strings.TrimSpace(d.attr("url")), stageable: stageable}
@@ -219,17 +216,13 @@ func (d *daxReader) executable() {
 			d.b.noEffect("notifications of executables")
 		}
 	})
-	d.add(key, x)
 }
 
 // transformation reads the requirements of a program.
 func (d *daxReader) transformation() {
-	d.late("transformation")
-	key := transformation{d.attr("namespace"), d.attr("name"), d.attr("version")}
-	x := &executable{from: d.b.cat.own, line: d.x.Start}
-	d.each(func(name string) {
+	d.entry(func(x *executable, name string) {
 		if name == "uses" {
-			t := transformation{d.attr("namespace"), d.attr("name"), d.attr("version")}
+			t := d.key()
 			if program := d.attr("executable"); program == "" || program == "true" {
 				x.requires = append(x.requires, t)
 			} else {
@@ -237,18 +230,21 @@ func (d *daxReader) transformation() {
 			}
 		}
 	})
-	d.add(key, x)
 }
 
-func (d *daxReader) late(what string) {
-	if n := len(d.b.wf.Tasks); n > 0 {
+// key is the transformation that the element names.
+func (d *daxReader) key() transformation {
+	return transformation{d.attr("namespace"), d.attr("name"), d.attr("version")}
+}
+
+// entry keeps what an element says of a transformation; child reads each of its children.
+func (d *daxReader) entry(child func(x *executable, name string)) {
+	key, x := d.key(), &executable{from: d.b.cat.own, line: d.x.Start}
+	if len(d.b.wf.Tasks) > 0 {
 		d.b.faults.Warn("late-executable", d.x.Start, "",
-			"%s %s comes after jobs: it holds only for the jobs after it", what, d.attr("name"))
+			"%s %s comes after jobs: it holds only for the jobs after it", d.x.Name, key.name)
 	}
-}
-
-// add keeps an executable.
-func (d *daxReader) add(key transformation, x *executable) {
+	d.each(func(name string) { child(x, name) })
 	d.b.keep(executableKept)
 	d.b.cat.own.add(key, x)
 	d.full()
@@ -317,15 +313,13 @@ func (d *daxReader) job() {
 // redirections makes the files of stdin, stdout and stderr of the last task its inputs and outputs.
 func (b *builder) redirections() {
 	t := b.last()
-	in, out, err := t.Stdin, t.Stdout, t.Stderr
-	if in != "" {
-		b.reads(b.file(in))
+	if t.Stdin != "" {
+		b.reads(b.file(t.Stdin))
 	}
-	if out != "" {
-		b.writes(b.file(out))
-	}
-	if err != "" {
-		b.writes(b.file(err))
+	for _, name := range []string{t.Stdout, t.Stderr} {
+		if name != "" {
+			b.writes(b.file(name))
+		}
 	}
 }
 
