@@ -432,10 +432,7 @@ func (b *builder) dropUnordered() {
 		c, t := int32(i), &b.wf.Tasks[i]
 		t.Inputs = slices.DeleteFunc(t.Inputs, func(f int32) bool {
 			p := b.wf.Files[f].Producer
-			if p < 0 {
-				return false
-			}
-			if s.budget <= 0 {
+			if p < 0 || s.budget <= 0 {
 				return false
 			}
 			writers := slices.DeleteFunc(append([]int32{p}, b.more[f]...), func(w int32) bool { return w == c })
