@@ -291,8 +291,7 @@ func (a *Admitter) admit(sub *Submission, g *grown, at planner.Time) (*Admission
 	}
 	// Nothing can go wrong from here on.
 	for i := range w.Tasks {
-		t := &arrived.Tasks[i]
-		t.Kind = a.kind(w.Tasks[i].Kind, adm)
+		arrived.Tasks[i].Kind = a.kind(w.Tasks[i].Kind, adm)
 	}
 	markUnknown(adm)
 	a.declare(adm)
@@ -978,34 +977,25 @@ func (a *Admitter) name(kind string) planner.KindID {
 
 // taskIDs numbers tasks.
 func (a *Admitter) taskIDs(at []int32) []planner.TaskID {
-	if len(at) == 0 {
-		return nil
-	}
-	out := make([]planner.TaskID, len(at))
-	for i, p := range at {
-		out[i] = a.tasks + planner.TaskID(p)
-	}
-	return out
+	return convert(at, func(p int32) planner.TaskID { return a.tasks + planner.TaskID(p) })
 }
 
 func fileIDs(files []*FileSpec) []planner.FileID {
-	if len(files) == 0 {
-		return nil
-	}
-	out := make([]planner.FileID, len(files))
-	for i, f := range files {
-		out[i] = f.ID
-	}
-	return out
+	return convert(files, func(f *FileSpec) planner.FileID { return f.ID })
 }
 
 func pick(files []*FileSpec, at []int32) []*FileSpec {
-	if len(at) == 0 {
+	return convert(at, func(p int32) *FileSpec { return files[p] })
+}
+
+// convert returns a list with a value for each item of another; nil if that has none.
+func convert[A, B any](list []A, value func(A) B) []B {
+	if len(list) == 0 {
 		return nil
 	}
-	out := make([]*FileSpec, len(at))
-	for i, p := range at {
-		out[i] = files[p]
+	out := make([]B, len(list))
+	for i, x := range list {
+		out[i] = value(x)
 	}
 	return out
 }

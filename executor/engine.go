@@ -585,12 +585,7 @@ func (e *Engine) plan(ctx context.Context, now planner.Time, arrived bool) (orde
 	if err := e.take(now, pc); err != nil {
 		return nil, err
 	}
-	if orders == nil {
-		orders = pc.Orders
-	} else {
-		orders = append(orders, pc.Orders...)
-	}
-	return orders, e.refuse(now, pc.Notes)
+	return append(orders, pc.Orders...), e.refuse(now, pc.Notes)
 }
 
 // spend charges the time of a round to virtual time.

@@ -36,10 +36,7 @@ func (t *TaskSpec) Parts() []Part {
 		if slices.Contains(noParts, name) || len(t.Command) > 0 && slices.Contains(emulatedOnly, name) {
 			continue
 		}
-		label := partNames[name]
-		if label == "" {
-			label = strings.ToLower(name)
-		}
+		label := cmp.Or(partNames[name], strings.ToLower(name))
 		value := v.Field(i).Interface()
 		if name == "Command" && t.Shell && len(t.Command) > 0 {
 			parts, value = append(parts, Part{"shell", cmp.Or(plain(t.Command[1:]), "sh")}), t.Command[:1]

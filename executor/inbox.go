@@ -53,15 +53,12 @@ func (b *Inbox) Post(do func(in *Intake) error) { b.post(do) }
 func (b *Inbox) post(do func(in *Intake) error) *request {
 	r := &request{do, make(chan error, 1)}
 	b.mu.Lock()
-	failed := b.failed
-	if failed == nil {
-		b.queue = append(b.queue, r)
-	}
-	b.mu.Unlock()
-	if failed != nil {
-		r.done <- failed
+	defer b.mu.Unlock()
+	if b.failed != nil {
+		r.done <- b.failed
 		return r
 	}
+	b.queue = append(b.queue, r)
 	b.ring()
 	return r
 }
@@ -69,8 +66,8 @@ func (b *Inbox) post(do func(in *Intake) error) *request {
 // Close lets the engine end when nothing is left to do. Requests are still answered until then.
 func (b *Inbox) Close() {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.closed = true
-	b.mu.Unlock()
 	b.ring()
 }
 
@@ -112,10 +109,8 @@ func (b *Inbox) take() []*request {
 func (b *Inbox) end(err error) {
 	b.mu.Lock()
 	b.closed, b.failed = true, err
-	q := b.queue
-	b.queue = nil
 	b.mu.Unlock()
-	for _, r := range q {
+	for _, r := range b.take() {
 		r.done <- err
 	}
 }
@@ -185,17 +180,14 @@ func (in *Intake) CancelWorkflow(w planner.WorkflowID) error {
 
 // CancelComing withdraws for a user a submission that has not arrived. It reports whether there was one.
 func (in *Intake) CancelComing(id int64, by int) bool {
-	i := slices.IndexFunc(in.e.Arrivals, func(s Submission) bool { return s.ID == id })
-	switch k := slices.IndexFunc(in.e.held, func(s Submission) bool { return s.ID == id }); {
-	case i >= 0:
-		in.e.Arrivals = slices.Delete(in.e.Arrivals, i, i+1)
-	case k >= 0:
-		in.e.held = slices.Delete(in.e.held, k, k+1)
-	default:
-		return false
+	for _, list := range []*[]Submission{&in.e.Arrivals, &in.e.held} {
+		if i := slices.IndexFunc(*list, func(s Submission) bool { return s.ID == id }); i >= 0 {
+			*list = slices.Delete(*list, i, i+1)
+			in.e.settle(Settled{id, in.now, SettledCancelled, OnRequest, &by})
+			return true
+		}
 	}
-	in.e.settle(Settled{id, in.now, SettledCancelled, OnRequest, &by})
-	return true
+	return false
 }
 
 // ChangeNode gives a node another capacity. Attempts that run there continue: as long as they hold more, the node keeps

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -50,7 +51,8 @@ func PlatformOf(c *scenario.Cluster) (*planner.Platform, error) {
 		if n.Memory == 0 {
 			capacity[unit.Memory] = unit.Unlimited
 		}
-		if d := disk(&n); d > 0 {
+		// the rate that both directions offer; that of one if the other is not limited
+		if d := cmp.Or(min(n.ReadBps, n.WriteBps), max(n.ReadBps, n.WriteBps)); d > 0 {
 			capacity[unit.Disk] = d
 		}
 		p.Nodes = append(p.Nodes, planner.Node{ID: planner.NodeID(i), Name: n.Name, Group: g, Capacity: capacity,
@@ -68,15 +70,4 @@ func PlatformOf(c *scenario.Cluster) (*planner.Platform, error) {
 		}
 	}
 	return p, nil
-}
-
-// disk is the rate that both directions of a node's block I/O offer; 0 if neither is limited.
-func disk(n *scenario.ClusterNode) int64 {
-	switch {
-	case n.ReadBps == 0:
-		return n.WriteBps
-	case n.WriteBps == 0:
-		return n.ReadBps
-	}
-	return min(n.ReadBps, n.WriteBps)
 }

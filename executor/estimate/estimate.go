@@ -34,21 +34,19 @@ func Make(spec predict.Spec, startup time.Duration, errors predict.ErrorModel, m
 	if errors.Kind == predict.Uniform {
 		adm.Actual = errors.Actual
 	}
+	made := Made{Estimator: declared, declared: declared}
 	switch spec.Kind {
 	case predict.KindLearned:
-		l := predict.NewLearned(declared)
-		adm.Named = l.Name
-		return Made{Estimator: l, Learned: l, declared: declared}
+		made.Learned = predict.NewLearned(declared)
+		made.Estimator, adm.Named = made.Learned, made.Learned.Name
 	case predict.KindTrained:
 		t := &predict.Trained{Declared: declared, Model: model}
-		adm.Named = t.Name
-		return Made{Estimator: t, declared: declared}
+		made.Estimator, adm.Named = t, t.Name
 	case predict.KindCorrected:
 		c := predict.NewCorrected(declared, spec.Window)
-		if errors.Kind != predict.NoError {
-			return Made{Estimator: c, declared: declared}
+		if made.Estimator = c; errors.Kind == predict.NoError {
+			made.Corrected = c
 		}
-		return Made{Estimator: c, Corrected: c, declared: declared}
 	case predict.KindOracle:
 		declared.Model, adm.Oracle = predict.ErrorModel{}, true
 		adm.Declare = func(t planner.TaskID, run time.Duration, on []time.Duration, _ planner.Source) {
@@ -56,5 +54,5 @@ func Make(spec predict.Spec, startup time.Duration, errors predict.ErrorModel, m
 			declared.Declare(t, run, on, planner.SourceOracle)
 		}
 	}
-	return Made{Estimator: declared, declared: declared}
+	return made
 }
