@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -148,10 +149,7 @@ func (r *Runner) perform(ctx context.Context, jobs []job) error {
 				err = r.keep(ctx, kept)
 			}
 		}
-		if err == nil && ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		if err != nil {
+		if err := cmp.Or(err, context.Cause(ctx)); err != nil {
 			return err
 		}
 	}
@@ -400,10 +398,7 @@ func (r *Runner) search(ctx context.Context, cancel context.CancelCauseFunc, p *
 		})
 	}
 	wg.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
+	return context.Cause(ctx)
 }
 
 // stable is the verdict on a cell: each of the two tests finds most of its runs stable.

@@ -3,6 +3,7 @@ package forecast
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -157,11 +158,7 @@ const (
 // times are divided by those of the simulation first, and the excess is in proportion; without a simulation they have
 // none. Neither has a phase of which there are fewer than three attempts of either sort.
 func contention(all, against map[Key]Happened) map[Key][phaseCount]time.Duration {
-	keys := make([]Key, 0, len(all))
-	for k := range all {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, compareKeys)
+	keys := slices.SortedFunc(maps.Keys(all), compareKeys)
 	contended := contendedPhases(keys, all)
 	out := map[Key][phaseCount]time.Duration{}
 	for phase := range phaseCount {

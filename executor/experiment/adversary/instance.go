@@ -237,34 +237,28 @@ func (x *Instance) submissions() []executor.Submission {
 
 // WriteCluster writes the cluster file.
 func (x *Instance) WriteCluster(to io.Writer) error {
-	_, err := fmt.Fprint(to, "name: adversary\nnodes:\n")
+	text := "name: adversary\nnodes:\n"
 	for i, speed := range x.Speeds {
-		if err == nil {
-			_, err = fmt.Fprintf(to, "  - {name: n%d, group: all, cores: 1, speed: %g, memory: %d}\n", i+1, speed,
-				nodeMemory)
-		}
+		text += fmt.Sprintf("  - {name: n%d, group: all, cores: 1, speed: %g, memory: %d}\n", i+1, speed, nodeMemory)
 	}
-	if err == nil {
-		_, err = fmt.Fprintf(to, "links:\n  - {from: all, to: all, bandwidth: %d/s}\n", x.Bandwidth)
-	}
+	_, err := fmt.Fprintf(to, "%slinks:\n  - {from: all, to: all, bandwidth: %d/s}\n", text, x.Bandwidth)
 	return err
 }
 
 // WriteWorkload writes the workload file; name returns the path of workflow i from there.
 func (x *Instance) WriteWorkload(to io.Writer, name func(i int) string) error {
-	_, err := fmt.Fprint(to, "scale_times: true\nworkflows:\n")
+	text := "scale_times: true\nworkflows:\n"
 	for i := range x.Flows {
 		f := &x.Flows[i]
-		line := fmt.Sprintf("  - {trace: %q, arrive: %dms", name(i), f.Arrive)
+		text += fmt.Sprintf("  - {trace: %q, arrive: %dms", name(i), f.Arrive)
 		if f.Allowed > 0 {
-			line += fmt.Sprintf(", class: deadline, deadline: %dms", f.Arrive+f.Allowed)
+			text += fmt.Sprintf(", class: deadline, deadline: %dms", f.Arrive+f.Allowed)
 		}
 		if f.Tenant != "" {
-			line += ", tenant: " + f.Tenant
+			text += ", tenant: " + f.Tenant
 		}
-		if err == nil {
-			_, err = fmt.Fprintln(to, line+"}")
-		}
+		text += "}\n"
 	}
+	_, err := io.WriteString(to, text)
 	return err
 }

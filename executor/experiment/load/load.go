@@ -123,8 +123,6 @@ func (l *Loader) Workload(w *scenario.Workload, repetition int) ([]executor.Subm
 	}
 	for i := range subs {
 		subs[i].Preempt = w.Preempt
-	}
-	for i := range subs {
 		for _, t := range []*planner.Time{&subs[i].At, &subs[i].Release, &subs[i].Due} {
 			*t = l.scaled(w, *t)
 		}

@@ -71,12 +71,12 @@ func (l *Loader) stream(w *scenario.Workload, repetition int) ([]executor.Submis
 	tenant, class, due := chooser(s.Tenants, seed, tenantStream), chooser(s.Classes, seed, classStream),
 		rand.New(rand.NewPCG(seed, deadlineStream))
 	held := rand.New(rand.NewPCG(seed, releaseStream))
-	means, err := criticalPaths(s, recipes, totals, len(parts))
+	d := &drawn{l, w, parts, recipes, totals}
+	means, err := d.criticalPaths()
 	if err != nil {
 		return fail(err)
 	}
 	digits := len(fmt.Sprint(s.Count))
-	d := &drawn{l, w, parts, recipes, totals}
 	subs, listed := make([]executor.Submission, count), w.Listed()
 	for i := range subs {
 		p := &parts[recipes[i].Source]
@@ -123,10 +123,7 @@ type drawn struct {
 // make makes workflow i.
 func (d *drawn) make(sub *executor.Submission, i int) error {
 	p := &d.parts[d.recipes[i].Source]
-	wf, err := d.recipes[i].Make(!d.Stream.Files)
-	if err == nil && d.totals != nil && d.totals[i] > 0 {
-		err = generate.Rescale(wf, d.totals[i])
-	}
+	wf, err := d.workflow(i, !d.Stream.Files)
 	if err != nil {
 		return at(d.Workload, p.Line, err)
 	}
@@ -140,30 +137,33 @@ func (d *drawn) make(sub *executor.Submission, i int) error {
 	return nil
 }
 
+// workflow makes workflow i, which has its total runtime, with files unless it is bare.
+func (d *drawn) workflow(i int, bare bool) (*trace.Workflow, error) {
+	wf, err := d.recipes[i].Make(bare)
+	if err == nil && d.totals != nil && d.totals[i] > 0 {
+		err = generate.Rescale(wf, d.totals[i])
+	}
+	return wf, err
+}
+
 // criticalPaths returns the mean critical path of each part of the mix, of its first workflows, where the rule for
 // deadlines asks for it.
-func criticalPaths(s *scenario.Stream, recipes []generate.Recipe, totals []time.Duration, parts int,
-) ([]time.Duration, error) {
+func (d *drawn) criticalPaths() ([]time.Duration, error) {
 	const first = 200
-	means, drawn := make([]time.Duration, parts), make([]time.Duration, parts)
-	if s.Deadline == nil || s.Deadline.Normal == 0 {
+	means, drawn := make([]time.Duration, len(d.parts)), make([]time.Duration, len(d.parts))
+	if rule := d.Stream.Deadline; rule == nil || rule.Normal == 0 {
 		return means, nil
 	}
-	for i := range recipes {
-		p := recipes[i].Source
+	for i := range d.recipes {
+		p := d.recipes[i].Source
 		if drawn[p] == first {
 			continue
 		}
-		w, err := recipes[i].Make(true)
+		w, err := d.workflow(i, true)
 		if err != nil {
 			return nil, err
 		}
 		drawn[p]++
-		if totals != nil && totals[i] > 0 {
-			if err := generate.Rescale(w, totals[i]); err != nil {
-				return nil, err
-			}
-		}
 		means[p] += time.Duration(w.Stats().CriticalPathSeconds * 1e9)
 	}
 	for p := range means {

@@ -222,18 +222,15 @@ func (c *Collector) lengths(adm *executor.Admission) (work, critical, lowest tim
 	if len(adm.Arrived.Tasks) > 0 {
 		first = adm.Arrived.Tasks[0].ID
 	}
-	ends := c.newPaths(adm.Spec.ID, first, len(adm.Tasks))
+	ends := make([][2]time.Duration, len(adm.Tasks))
+	c.paths = planner.Extend(c.paths, int(adm.Spec.ID)+1)
+	c.paths[adm.Spec.ID] = append(c.paths[adm.Spec.ID], paths{first, ends})
 	for _, id := range adm.Arrived.Workflow.Tasks {
 		t, spec := &adm.Arrived.Tasks[id-first], adm.Tasks[id-first]
 		run, least := c.runtimes(spec)
 		var from [2]time.Duration
 		for _, p := range t.Parents {
-			var e [2]time.Duration
-			if p >= first {
-				e = ends[p-first]
-			} else {
-				e = c.path(adm.Spec.ID, p)
-			}
+			e := c.path(adm.Spec.ID, p)
 			from[0], from[1] = max(from[0], e[0]), max(from[1], e[1])
 		}
 		ends[id-first] = [2]time.Duration{from[0] + run, from[1] + least}
@@ -243,14 +240,6 @@ func (c *Collector) lengths(adm *executor.Admission) (work, critical, lowest tim
 	return work, critical, lowest
 }
 
-// newPaths makes room for those of n tasks that are admitted together, and returns it.
-func (c *Collector) newPaths(id planner.WorkflowID, first planner.TaskID, n int) [][2]time.Duration {
-	c.paths = planner.Extend(c.paths, int(id)+1)
-	ends := make([][2]time.Duration, n)
-	c.paths[id] = append(c.paths[id], paths{first, ends})
-	return ends
-}
-
 // paths are the lengths of the longest paths up to tasks that were admitted together: at speed 1, and as short as nodes
 // let them be.
 type paths struct {
@@ -258,7 +247,7 @@ type paths struct {
 	ends  [][2]time.Duration
 }
 
-// path returns those up to an earlier task of a workflow that has not ended.
+// path returns those up to a task of a workflow that has not ended.
 func (c *Collector) path(w planner.WorkflowID, t planner.TaskID) [2]time.Duration {
 	for i := range c.paths[w] {
 		p := &c.paths[w][i]

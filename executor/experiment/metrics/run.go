@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"math"
 
 	"gantry/planner"
@@ -32,11 +33,7 @@ func (c *Collector) Counted(win Window) []*Workflow {
 }
 
 func (c *Collector) bounds(win Window) (first, last int) {
-	total := win.Total
-	if total == 0 {
-		total = len(c.workflows)
-	}
-	last = max(0, min(total-win.CoolDown, len(c.workflows)))
+	last = max(0, min(cmp.Or(win.Total, len(c.workflows))-win.CoolDown, len(c.workflows)))
 	return min(win.WarmUp, last), last
 }
 

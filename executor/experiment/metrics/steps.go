@@ -78,7 +78,7 @@ func (s Steps) Thin(n int) Steps {
 		if i == n-1 {
 			now = last
 		}
-		out[i] = s[sort.Search(len(s), func(k int) bool { return s[k].At > now })-1]
+		out[i] = s[s.index(now)]
 		out[i].At = now
 	}
 	return out
