@@ -42,19 +42,22 @@ type linkInfo struct {
 type amounts unit.Vector
 
 // MarshalJSON implements json.Marshaler.
-func (v amounts) MarshalJSON() ([]byte, error) {
+func (v amounts) MarshalJSON() ([]byte, error) { return numbers(v[:], unit.Unlimited), nil }
+
+// numbers writes a list as JSON, in which one number stands for null.
+func numbers[T ~int64](list []T, null T) []byte {
 	out := []byte{'['}
-	for i, x := range v {
+	for i, x := range list {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		if x == unit.Unlimited {
+		if x == null {
 			out = append(out, "null"...)
 		} else {
-			out = strconv.AppendInt(out, x, 10)
+			out = strconv.AppendInt(out, int64(x), 10)
 		}
 	}
-	return append(out, ']'), nil
+	return append(out, ']')
 }
 
 // greeting answers the introduction.

@@ -194,7 +194,7 @@ func (p *Policy) byNode(c *planner.Cycle, of func(planner.NodeID) (time.Duration
 	all, alike := make([]time.Duration, len(c.Nodes())), true
 	for n := range all {
 		d, ok := of(planner.NodeID(n))
-		if all[n] = d; !ok {
+		if all[n] = max(d, -1); !ok {
 			all[n] = -1
 		}
 		alike = alike && all[n] == all[0]
@@ -202,16 +202,5 @@ func (p *Policy) byNode(c *planner.Cycle, of func(planner.NodeID) (time.Duration
 	if alike && all[0] >= 0 {
 		return strconv.AppendInt(nil, int64(all[0]), 10)
 	}
-	out := []byte{'['}
-	for n, d := range all {
-		if n > 0 {
-			out = append(out, ',')
-		}
-		if d < 0 {
-			out = append(out, "null"...)
-		} else {
-			out = strconv.AppendInt(out, int64(d), 10)
-		}
-	}
-	return append(out, ']')
+	return numbers(all, -1)
 }
