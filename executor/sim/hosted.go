@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -541,11 +542,7 @@ func (h *Hosted) estimate(c *course) {
 	default:
 		var s emulate.Spec
 		run := l.Spec.TrueRun(l.Node, speed)
-		avg := l.Spec.AvgCPU
-		if avg == 0 {
-			avg = -1
-		}
-		s.Work(run, time.Duration(float64(run)*min(1, speed)), l.Spec.Cores, avg)
+		s.Work(run, time.Duration(float64(run)*min(1, speed)), l.Spec.Cores, cmp.Or(l.Spec.AvgCPU, -1))
 		h.vary(l, &s)
 		wall := time.Duration(s.RunNanos)
 		if q := float64(lim.CPUMillicores) / 1000; q > 0 { // the trace measured without that limit
@@ -641,15 +638,12 @@ func (h *Hosted) exit(c *course) {
 
 // dropProgram ends all activities but the engine's answer.
 func (h *Hosted) dropProgram(c *course) {
-	keep := c.acts[:0]
-	for _, a := range c.acts {
-		if a.kind == aPhase {
-			keep = append(keep, a)
-			continue
+	c.acts = slices.DeleteFunc(c.acts, func(a *activity) bool {
+		if a.kind != aPhase {
+			h.drop(a)
 		}
-		h.drop(a)
-	}
-	c.acts = keep
+		return a.kind != aPhase
+	})
 }
 
 // wind takes an attempt whose program has ended to the report of that.

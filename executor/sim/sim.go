@@ -412,20 +412,14 @@ func (r *Runtime) counts(it *item) bool {
 }
 
 func (r *Runtime) happen(it *item) {
+	a := r.at(it.attempt) // nil of a copy for none
 	switch it.kind {
 	case passed:
 		r.pass(it.flow.wire)
-		return
 	case joined:
 		r.join(it.flow)
-		return
-	}
-	if it.kind == appeared {
+	case appeared:
 		r.bodies = append(r.bodies, planner.FileAppeared{File: it.file, Node: it.node})
-		return
-	}
-	a := r.at(it.attempt)
-	switch it.kind {
 	case started:
 		a.state, a.since = running, it.at
 		r.bodies = append(r.bodies, planner.AttemptStarted{Attempt: it.attempt})

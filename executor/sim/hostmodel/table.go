@@ -19,10 +19,15 @@ func (c *Curve) At(x float64) float64 {
 		return 1
 	}
 	i, f := between(c.X, x)
+	return along(c.Y, i, f)
+}
+
+// along is the value of a function so far behind its point i on the straight line to the next one.
+func along(ys []float64, i int, f float64) float64 {
 	if f == 0 {
-		return c.Y[i]
+		return ys[i]
 	}
-	return c.Y[i] + f*(c.Y[i+1]-c.Y[i])
+	return ys[i] + f*(ys[i+1]-ys[i])
 }
 
 // Surface is a function of two arguments: how many are under way together (from 1), and how many cores tasks keep busy
@@ -40,27 +45,20 @@ func (s *Surface) At(together, busy float64) float64 {
 	}
 	i, f := between(s.Together, together)
 	j, g := between(s.BusyCores, busy)
-	row := func(i int) float64 {
-		r := s.Factor[i]
-		if g == 0 {
-			return r[j]
-		}
-		return r[j] + g*(r[j+1]-r[j])
-	}
-	v := row(i)
+	v := along(s.Factor[i], j, g)
 	if f == 0 {
 		return v
 	}
-	return v + f*(row(i+1)-v)
+	return v + f*(along(s.Factor[i+1], j, g)-v)
 }
 
 // Raise makes a measured surface one that a model may have: more load is never faster. Values that fell along an axis
-// are raised to those before them, and all are divided by the first, so that that is 1. It returns that first value.
-func (s *Surface) Raise() (first float64) {
+// are raised to those before them, and all are divided by the first, so that that is 1.
+func (s *Surface) Raise() {
 	if len(s.Factor) == 0 || len(s.Factor[0]) == 0 || !(s.Factor[0][0] > 0) {
-		return 0
+		return
 	}
-	first = s.Factor[0][0]
+	first := s.Factor[0][0]
 	for i, row := range s.Factor {
 		for j := range row {
 			row[j] /= first
@@ -72,7 +70,6 @@ func (s *Surface) Raise() (first float64) {
 			}
 		}
 	}
-	return first
 }
 
 // between returns the point at or before x and how far x is to the next one, [0, 1); 0 beyond the outermost.
@@ -101,11 +98,8 @@ func (s Spread) At(p float64) float64 {
 		return 1
 	}
 	x := min(1, max(0, p)) * float64(len(s)-1)
-	i := min(int(x), len(s)-1)
-	if i == len(s)-1 {
-		return s[i]
-	}
-	return s[i] + (x-float64(i))*(s[i+1]-s[i])
+	i := int(x)
+	return along(s, i, x-float64(i))
 }
 
 // Mean is the mean of the distribution that At draws from.
