@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"time"
 
 	"gantry/executor/emulate"
@@ -14,17 +15,13 @@ func (t *TaskSpec) Emulated() bool { return len(t.Command) == 0 }
 func (l *Launch) Emulation(speed float64) emulate.Spec {
 	t := l.Spec
 	s := emulate.Spec{MemoryBytes: int64(t.Memory)}
-	avg := t.AvgCPU
-	if avg == 0 {
-		avg = -1
-	}
 	// CPU time is that of the reference core: the quota of a slow node stretches it to the run time there.
 	run := t.TrueRun(l.Node, speed)
 	reference := run
 	if speed > 0 {
 		reference = time.Duration(float64(run) * speed)
 	}
-	s.Work(run, reference, t.Cores, avg)
+	s.Work(run, reference, t.Cores, cmp.Or(t.AvgCPU, -1))
 	size := func(f *FileSpec, known bool) int64 {
 		if !known {
 			return -1

@@ -433,15 +433,15 @@ func (x *executable) at(site string, b *builder) *location {
 	}
 	for i := range x.sites {
 		at := &x.sites[i]
-		if path := b.paths(x.from, at.pfn)[0]; filepath.IsAbs(path) || at.stageable && fetched(path) {
+		if path := b.paths(x.from, at.pfn)[0]; filepath.IsAbs(path) || at.stageable && Fetched(path) {
 			return at
 		}
 	}
 	return &x.sites[0]
 }
 
-// fetched reports whether a location is an address that gantry fetches.
-func fetched(location string) bool {
+// Fetched reports whether a location is an address that gantry fetches.
+func Fetched(location string) bool {
 	return strings.HasPrefix(location, "http://") || strings.HasPrefix(location, "https://")
 }
 

@@ -48,7 +48,7 @@ func (a *place) configure() {
 	r, t := a.r, a.l.Spec
 	node := &r.cfg.Platform.Nodes[a.l.Node]
 	s := &Spec{
-		Name:    a.containerName(),
+		Name:    fmt.Sprintf(AttemptName, r.name, a.l.Attempt),
 		Image:   t.Image,
 		Dir:     a.dir,
 		Network: t.Network,
@@ -191,11 +191,6 @@ func (a *place) expand(ctx context.Context) error {
 // errArguments says that a program cannot be started with its arguments on any host.
 var errArguments = errors.New("arguments")
 
-// containerName is the name of the container.
-func (a *place) containerName() string {
-	return fmt.Sprintf(AttemptName, a.r.name, a.l.Attempt)
-}
-
 // user is the user that runs the program: UID:GID, and :GROUP,... if it has further groups.
 func (a *place) user() string {
 	u := a.r.files.UserOf(a.l.Spec.Workflow)
@@ -235,11 +230,9 @@ const specFile = ".command.json"
 
 // emulation is the work of an emulated task on its node.
 func (a *place) emulation() (*emulate.Spec, error) {
-	r := a.r
-	work := a.l.Emulation(r.cfg.Platform.Nodes[a.l.Node].Speed)
-	s := &work
-	s.Seed, s.Direct = r.cfg.Seed, true
-	return s, s.Validate()
+	s := a.l.Emulation(a.r.cfg.Platform.Nodes[a.l.Node].Speed)
+	s.Seed, s.Direct = a.r.cfg.Seed, true
+	return &s, s.Validate()
 }
 
 // Script is the command of a task as a shell script: for people, and for shells if it is too long for an argument.

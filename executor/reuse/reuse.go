@@ -1,7 +1,7 @@
 package reuse
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -338,11 +339,7 @@ func (k *Keeper) take(ctx context.Context, c *Candidate, spec *executor.TaskSpec
 			n = planner.NodeID(max(0, slices.IndexFunc(k.Nodes, named)))
 		}
 	}
-	from := c.Run
-	if c.From != "" {
-		from = c.From
-	}
-	x = &planner.TaskReused{Node: n, Run: from, Attempt: c.Attempt, Ran: time.Duration(c.Ran)}
+	x = &planner.TaskReused{Node: n, Run: cmp.Or(c.From, c.Run), Attempt: c.Attempt, Ran: time.Duration(c.Ran)}
 	if k.made != nil {
 		if err := old.foresee(spec); err != nil {
 			return nil, err.Error(), 3, nil
@@ -377,8 +374,8 @@ func short(id string) string {
 	if id == "" {
 		return "an unknown one"
 	}
-	if rest, ok := bytes.CutPrefix([]byte(id), []byte("sha256:")); ok {
-		return string(rest[:min(12, len(rest))])
+	if rest, ok := strings.CutPrefix(id, "sha256:"); ok {
+		return rest[:min(12, len(rest))]
 	}
 	return id
 }

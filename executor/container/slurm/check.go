@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,12 +62,7 @@ func (c Check) Ask(ctx context.Context, a *allocation.Allocation) ([]Report, err
 		})
 	}
 	work.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return out, err
-		}
-	}
-	return out, nil
+	return out, cmp.Or(errs...)
 }
 
 func (c Check) ask(ctx context.Context, a *allocation.Allocation, name string) (r Report, err error) {

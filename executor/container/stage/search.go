@@ -72,7 +72,7 @@ func (s *Search) one(ctx context.Context, sub *executor.Submission, f executor.O
 		}
 		found := executor.Source{Path: place}
 		var err error
-		if Remote(place) {
+		if trace.Fetched(place) {
 			if found = (executor.Source{URL: place, SHA256: sum}); s.Fetch == nil {
 				return found, looked, nil
 			}
@@ -168,9 +168,4 @@ func digest(ctx context.Context, r io.Reader) (string, error) {
 			return "", ctx.Err()
 		}
 	}
-}
-
-// Remote reports whether a location is an address that has to be fetched.
-func Remote(location string) bool {
-	return strings.HasPrefix(location, "http://") || strings.HasPrefix(location, "https://")
 }

@@ -482,7 +482,7 @@ func (s *Area) arriveAll(ctx context.Context, w *executor.WorkflowSpec, atOnce i
 			}
 		}()
 		err := s.sideBySide(w, min(atOnce, len(mine)), len(mine), func(i int, last *folder) error {
-			tmps[i] = s.temporary(w)
+			tmps[i] = filepath.Join(s.partialOf(w), strconv.FormatInt(s.partial.Add(1), 10))
 			isCopy, err := all[mine[i]].make(tmps[i], last)
 			if err != nil {
 				return fmt.Errorf("%s: %w", all[mine[i]].what, err)
@@ -588,11 +588,6 @@ func (s *Area) join(ctx context.Context, w *executor.WorkflowSpec, f *executor.F
 	}
 	return s.arriveAll(ctx, w, 1, arrival{at: at, what: "input " + shown.Quote(f.Name),
 		make: func(tmp string, _ *folder) (bool, error) { return true, copyWhole(ctx, tmp, 0, 0o644, parts...) }})
-}
-
-// temporary is a name for an incomplete file.
-func (s *Area) temporary(w *executor.WorkflowSpec) string {
-	return filepath.Join(s.partialOf(w), strconv.FormatInt(s.partial.Add(1), 10))
 }
 
 // once keeps several attempts from making one file at the same time.

@@ -2,6 +2,7 @@ package allocation
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,10 +123,7 @@ func refusal(name, said string, err error) error {
 				Remedy: "run gantry on a node of the cluster, or name its slurm.conf in SLURM_CONF"}
 		}
 	}
-	if said = lastLine(said); said == "" {
-		said = err.Error()
-	}
-	return fmt.Errorf("%s: %s", name, said)
+	return fmt.Errorf("%s: %s", name, cmp.Or(lastLine(said), err.Error()))
 }
 
 // lastLine returns the last line of a command's output, without its own name and the word error.

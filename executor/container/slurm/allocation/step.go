@@ -2,6 +2,7 @@ package allocation
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,11 +52,7 @@ func (r *Running) Wait() error {
 	if e := mungeError(said); e != nil {
 		return e
 	}
-	said = lastLine(said)
-	if said == "" {
-		said = err.Error()
-	}
-	return &Error{What: "the step did not end well", Err: errors.New(said)}
+	return &Error{What: "the step did not end well", Err: errors.New(cmp.Or(lastLine(said), err.Error()))}
 }
 
 // StartStep starts a step. Its srun has a session of its own, so that neither Ctrl-C nor the end of gantry reaches it.
