@@ -21,16 +21,8 @@ const DefaultIOPS = 4000 // per second
 func FillDisk(c *scenario.Cluster) {
 	for i := range c.Nodes {
 		n := &c.Nodes[i]
-		for _, v := range []*int64{&n.ReadBps, &n.WriteBps} {
-			if *v == 0 {
-				*v = DefaultDisk
-			}
-		}
-		for _, v := range []*int64{&n.ReadIOPS, &n.WriteIOPS} {
-			if *v == 0 {
-				*v = DefaultIOPS
-			}
-		}
+		n.ReadBps, n.WriteBps = cmp.Or(n.ReadBps, DefaultDisk), cmp.Or(n.WriteBps, DefaultDisk)
+		n.ReadIOPS, n.WriteIOPS = cmp.Or(n.ReadIOPS, DefaultIOPS), cmp.Or(n.WriteIOPS, DefaultIOPS)
 	}
 }
 
@@ -46,11 +38,8 @@ func PlatformOf(c *scenario.Cluster) (*planner.Platform, error) {
 			groups[n.Group] = g
 			p.Groups = append(p.Groups, n.Group)
 		}
-		capacity := unit.Vector{unit.CPU: int64(math.Round(n.Cores * 1000)), unit.Memory: n.Memory,
-			unit.Disk: unit.Unlimited, unit.GPU: n.GPUs * unit.WholeGPU}
-		if n.Memory == 0 {
-			capacity[unit.Memory] = unit.Unlimited
-		}
+		capacity := unit.Vector{unit.CPU: int64(math.Round(n.Cores * 1000)),
+			unit.Memory: cmp.Or(n.Memory, unit.Unlimited), unit.Disk: unit.Unlimited, unit.GPU: n.GPUs * unit.WholeGPU}
 		// the rate that both directions offer; that of one if the other is not limited
 		if d := cmp.Or(min(n.ReadBps, n.WriteBps), max(n.ReadBps, n.WriteBps)); d > 0 {
 			capacity[unit.Disk] = d

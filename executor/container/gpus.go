@@ -51,10 +51,9 @@ func (a *place) findGPUs() (err error) {
 	a.gpus, a.shared, a.edits = nil, false, nil
 	of := a.r.cfg.Platform.Nodes[a.l.Node].Devices
 	for g := range a.l.GPUs.Each {
-		if g >= len(of) {
-			continue
+		if g < len(of) {
+			a.gpus = append(a.gpus, of[g])
 		}
-		a.gpus = append(a.gpus, of[g])
 	}
 	if a.gpus != nil {
 		a.shared = a.l.Hold[unit.GPU]%unit.WholeGPU != 0

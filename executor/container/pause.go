@@ -41,11 +41,6 @@ func (c *clock) stopClock(now time.Time) {
 func (c *clock) startClock(now time.Time) {
 	c.frozenFor += now.Sub(c.stopped)
 	c.stopped = time.Time{}
-	c.arm(now)
-}
-
-// arm starts the timer, if there is a limit.
-func (c *clock) arm(now time.Time) {
 	if c.limit != nil {
 		c.from = now
 		c.limit.Reset(max(c.left, 0))

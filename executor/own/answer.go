@@ -254,16 +254,13 @@ func (*inOrder) Update(*planner.Cycle) {}
 func (q *inOrder) Next(c *planner.Cycle) (planner.TaskID, bool) {
 	for ; len(q.tasks) > 0; q.tasks = q.tasks[1:] {
 		t := q.tasks[0]
+		misfit := func(m unit.Vector) bool { return m.Fits(c.Task(t).Need) }
 		if phase := c.Phase(t); (phase == planner.Ready || q.ahead && phase == planner.Waiting) && c.Unplaced(t) &&
-			!q.misfit(c.Task(t).Need) {
+			!slices.ContainsFunc(q.misfits, misfit) {
 			return t, true
 		}
 	}
 	return planner.None, false
-}
-
-func (q *inOrder) misfit(need unit.Vector) bool {
-	return slices.ContainsFunc(q.misfits, func(m unit.Vector) bool { return m.Fits(need) })
 }
 
 // Take implements planner.Queue.

@@ -44,10 +44,7 @@ func ReadLogins() (*Logins, error) {
 	} else {
 		l.home, _ = os.UserHomeDir()
 	}
-	dir := os.Getenv("DOCKER_CONFIG")
-	if dir == "" {
-		dir = filepath.Join(l.home, ".docker")
-	}
+	dir := cmp.Or(os.Getenv("DOCKER_CONFIG"), filepath.Join(l.home, ".docker"))
 	l.path = filepath.Join(dir, config.ConfigFileName)
 	l.file = configfile.New(l.path)
 	f, err := os.Open(l.path)

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,11 +42,7 @@ func (o *Options) Bring(ctx context.Context, k Keeper, wanted []Wanted) ([]Image
 		})
 	}
 	work.Wait()
-	err := ctx.Err()
-	if err == nil {
-		err = errors.Join(errs...)
-	}
-	if err != nil {
+	if err := cmp.Or(ctx.Err(), errors.Join(errs...)); err != nil {
 		return nil, err
 	}
 	return out, nil

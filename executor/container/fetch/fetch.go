@@ -3,6 +3,7 @@
 package fetch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -163,9 +164,6 @@ func Runs(host, system, arch string) bool {
 // emulated reports whether the kernel knows an emulator of a processor, named as images do.
 func emulated(arch string) bool {
 	names := map[string]string{"arm64": "aarch64", "amd64": "x86_64", "386": "i386"}
-	if n := names[arch]; n != "" {
-		arch = n
-	}
-	_, err := os.Stat(filepath.Join("/proc/sys/fs/binfmt_misc", "qemu-"+filepath.Base(arch)))
+	_, err := os.Stat(filepath.Join("/proc/sys/fs/binfmt_misc", "qemu-"+filepath.Base(cmp.Or(names[arch], arch))))
 	return err == nil && runtime.GOOS == "linux"
 }

@@ -101,7 +101,11 @@ func (s *Area) makeOwn(w *executor.WorkflowSpec) error {
 	}
 	user := s.UserOf(w)
 	err := make(filepath.Join(s.dir, "work", executor.EscapeName(w.Name)), 0o710, Owner{0, user.GID})
-	for _, dir := range append([]string{s.resultsDir(w), s.partialOf(w)}, s.nodeDirs(w)...) {
+	dirs := []string{s.resultsDir(w), s.partialOf(w)}
+	for _, node := range s.nodes {
+		dirs = append(dirs, filepath.Join(node, executor.EscapeName(w.Name)))
+	}
+	for _, dir := range dirs {
 		err = errors.Join(err, make(dir, 0o700, user))
 	}
 	if err != nil {
@@ -121,13 +125,6 @@ func (s *Area) hideNames() (err error) {
 		err = errors.Join(err, os.Chmod(dir, 0o711))
 	}
 	return err
-}
-
-func (s *Area) nodeDirs(w *executor.WorkflowSpec) (dirs []string) {
-	for _, node := range s.nodes {
-		dirs = append(dirs, filepath.Join(node, executor.EscapeName(w.Name)))
-	}
-	return dirs
 }
 
 // partialOf is where files of a workflow lie that are not complete.

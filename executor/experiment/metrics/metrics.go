@@ -152,7 +152,7 @@ func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*ex
 			}
 			c.took(b.Took)
 			for o := range b.Orders {
-				c.preempted.ordered(b.Orders[o].Kind)
+				c.preempted.orders[b.Orders[o].Kind.Vacates()]++
 			}
 		case planner.AttemptSuspended:
 			c.tenancy.changed(v, &events[i])

@@ -14,11 +14,6 @@ type preempted struct {
 	lost   time.Duration                    // of attempts that did not end well, less the work that checkpoints kept
 }
 
-// ordered takes in an order that takes a place away.
-func (p *preempted) ordered(k planner.OrderKind) {
-	p.orders[k.Vacates()]++
-}
-
 // ended takes in the end of an attempt, by the rules of planner.State.
 func (p *preempted) ended(att *planner.Attempt, b *planner.AttemptExited) {
 	if b.Outcome != planner.OK && b.Outcome != planner.Preempted {
