@@ -38,13 +38,13 @@ func onServer(ask func(c *cli.Context, cl *api.Client) error) cli.ActionFunc {
 
 // onSubmission is the action of a command that asks the server about one submission, by its number.
 func onSubmission(ask func(c *cli.Context, cl *api.Client, id int64) error) cli.ActionFunc {
-	return func(c *cli.Context) error {
+	return exactly(1, "name one submission by the number that gantry submit printed", func(c *cli.Context) error {
 		id, err := submission(c)
 		if err != nil {
 			return err
 		}
 		return onServer(func(c *cli.Context, cl *api.Client) error { return ask(c, cl, id) })(c)
-	}
+	})
 }
 
 // taking has a command refuse more arguments than it takes. Instead is the advice.
@@ -54,6 +54,16 @@ func taking(most int, instead string, do cli.ActionFunc) cli.ActionFunc {
 			return exit.Usagef("%s: %s", c.Command.Name, instead)
 		} else if c.NArg() > most {
 			return exit.Usagef("%s takes no arguments%s", c.Command.Name, instead)
+		}
+		return do(c)
+	}
+}
+
+// exactly has a command refuse fewer and more arguments than it takes. Wanted names these.
+func exactly(n int, wanted string, do cli.ActionFunc) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		if c.NArg() != n {
+			return exit.Usagef("%s: %s", c.Command.Name, wanted)
 		}
 		return do(c)
 	}

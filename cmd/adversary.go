@@ -70,21 +70,18 @@ has another search, 4 the files cannot be written.`,
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`PREFIX` of the files",
 				DefaultText: "POLICY-OTHER"},
 		},
-		Action: func(c *cli.Context) error {
+		Action: exactly(2, "name two policies (gantry policies lists them)", func(c *cli.Context) error {
 			s, err := readSearch(c)
 			if err != nil {
 				return err
 			}
 			prefix := cmp.Or(c.String("output"), executor.EscapeName(s.A)+"-"+executor.EscapeName(s.B))
 			return searchAdversary(c, s, prefix, c.Int("chains"))
-		},
+		}),
 	}
 }
 
 func readSearch(c *cli.Context) (*adversary.Search, error) {
-	if c.NArg() != 2 {
-		return nil, exit.Usagef("adversary: name two policies (gantry policies lists them)")
-	}
 	s := &adversary.Search{A: c.Args().Get(0), B: c.Args().Get(1), Metric: adversary.Metric(c.String("metric")),
 		Workflows: c.Int("workflows"), Tasks: c.Int("tasks"), Nodes: c.Int("nodes"), Tenants: c.Int("tenants"),
 		Cores: c.Float64("cores"), Errors: c.String("errors"), Steps: c.Int("steps"), Seed: c.Uint64("seed"),

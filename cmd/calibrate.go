@@ -10,7 +10,6 @@ import (
 
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
-	"gantry/cmd/internal/term"
 	"gantry/executor/sim/calibrate"
 	"gantry/sqlite"
 	"gantry/sqlite/report/columns"
@@ -78,8 +77,7 @@ func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 		fmt.Fprintln(c.App.ErrWriter, "warning: "+w+": intervals are wider")
 	}
 	switch {
-	case c.Bool("json"):
-		term.PrintJSON(c.App.Writer, m)
+	case asJSON(c, m):
 	case !c.Bool("quiet"):
 		_ = columns.Print(c.App.Writer, 0, "", calibrate.Table(m), nil)
 		fmt.Fprintf(c.App.Writer, "\nMeasured %s (%s) with %d containers in %v. It is kept in %s.\n",

@@ -54,10 +54,9 @@ func clean(c *cli.Context) error {
 
 func printCleaning(c *cli.Context, d *session.Cleaning) {
 	out := c.App.Writer
-	if c.Bool("json") {
-		term.PrintJSON(out, map[string]any{"files_of": orEmpty(d.Files), "freed_bytes": d.Freed,
-			"containers": orEmpty(d.Containers), "groups": orEmpty(d.Groups), "held": orEmpty(d.Held),
-			"unknown": orEmpty(d.Unknown), "images": orEmpty(d.Images)})
+	if asJSON(c, map[string]any{"files_of": orEmpty(d.Files), "freed_bytes": d.Freed,
+		"containers": orEmpty(d.Containers), "groups": orEmpty(d.Groups), "held": orEmpty(d.Held),
+		"unknown": orEmpty(d.Unknown), "images": orEmpty(d.Images)}) {
 		return
 	}
 	list := func(names []string, format string, more ...any) {

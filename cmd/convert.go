@@ -5,7 +5,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/session"
 	"gantry/trace"
 )
@@ -30,13 +29,10 @@ Exit codes: 0 written, 2 wrong command line, 3 the file has errors or cannot be 
 		Flags: append(readFlags(&o.read),
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "-",
 				Usage: "write to `FILE`, - for standard output", Destination: &o.out}),
-		Action: func(c *cli.Context) error {
-			if c.Args().Len() != 1 {
-				return exit.Usagef("convert: name one workflow file, or - for standard input")
-			}
+		Action: exactly(1, "name one workflow file, or - for standard input", func(c *cli.Context) error {
 			o.idle = refuseIdleOf(c)
 			return convert(c.Args().First(), o, c.App.Writer, c.App.ErrWriter)
-		},
+		}),
 	}
 }
 

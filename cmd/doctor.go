@@ -79,9 +79,8 @@ func printFacts(c *cli.Context, facts []container.Fact) (lacking int) {
 		if f.Verdict == container.No {
 			lacking++
 		}
-		if c.Bool("json") {
-			term.PrintJSON(c.App.Writer, map[string]string{"name": f.Name, "enforced": f.Verdict.String(),
-				"evidence": f.Evidence, "advice": f.Advice})
+		if asJSON(c, map[string]string{"name": f.Name, "enforced": f.Verdict.String(), "evidence": f.Evidence,
+			"advice": f.Advice}) {
 			continue
 		}
 		rows = append(rows, []string{f.Name, f.Verdict.String(), f.Evidence})

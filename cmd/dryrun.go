@@ -22,10 +22,7 @@ func tellCommand(b io.Writer, task, command string) {
 // printDry prints the plan of a dry run.
 func printDry(c *cli.Context, d *session.DryRun) {
 	w := c.App.Writer
-	if c.Bool("json") {
-		term.PrintJSON(w, d)
-	}
-	if c.Bool("json") || c.Bool("quiet") {
+	if asJSON(c, d) || c.Bool("quiet") {
 		return
 	}
 	fmt.Fprintf(w, "This run would start %s on %s, policy %s", term.Plural(len(d.Steps), "task"), d.Size, d.Policy)

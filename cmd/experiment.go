@@ -75,12 +75,7 @@ written, 75 another gantry writes them, 130 interrupted and resumable.`,
 				"writes EXPERIMENT@NAME.sqlite"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but errors"},
 		},
-		Action: func(c *cli.Context) error {
-			if c.NArg() != 1 {
-				return exit.Usagef("experiment: name one experiment file")
-			}
-			return runExperiment(c, c.Args().First())
-		},
+		Action: exactly(1, "name one experiment file", runExperiment),
 	}
 }
 
@@ -92,8 +87,9 @@ func collectSeldom() {
 	}
 }
 
-func runExperiment(c *cli.Context, path string) error {
+func runExperiment(c *cli.Context) error {
 	collectSeldom()
+	path := c.Args().First()
 	x, err := readExperiment(path, c.Bool("quick"), c.String("reading"))
 	if err != nil {
 		return exit.With(exit.Input, err)

@@ -46,10 +46,7 @@ statements that no reading satisfies together. The same command continues an int
 			&cli.IntFlag{Name: "jobs", Aliases: []string{"j"}, Usage: "run `N` simulations at once",
 				DefaultText: "one per core"},
 		},
-		Action: func(c *cli.Context) error {
-			if c.NArg() != 1 {
-				return exit.Usagef("explore: name one file")
-			}
+		Action: exactly(1, "name one file", func(c *cli.Context) error {
 			x, err := readExploration(c.Args().First())
 			if err != nil {
 				return exit.Inputf("explore %s: %w", c.Args().First(), err)
@@ -71,7 +68,7 @@ statements that no reading satisfies together. The same command continues an int
 			}
 			_, err = page.WriteTo(c.App.Writer)
 			return err
-		},
+		}),
 	}
 }
 

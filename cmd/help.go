@@ -359,10 +359,7 @@ func manCommand() *cli.Command {
    man gantry-run
 
 Exit codes: 0 written, 2 wrong command line, 4 a page cannot be written.`,
-		Action: func(c *cli.Context) error {
-			if c.NArg() != 1 {
-				return exit.Usagef("man: name the directory of the pages")
-			}
+		Action: exactly(1, "name the directory of the pages", func(c *cli.Context) error {
 			dir := c.Args().First()
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return exit.Hostf("man: %w", err)
@@ -379,7 +376,7 @@ Exit codes: 0 written, 2 wrong command line, 4 a page cannot be written.`,
 			}
 			fmt.Fprintf(c.App.Writer, "%d pages in %s\n", len(pages), dir)
 			return nil
-		},
+		}),
 	}
 }
 

@@ -163,8 +163,7 @@ func listImages(c *cli.Context) error {
 		defer store.Close()
 	}
 	out := c.App.Writer
-	if c.Bool("json") {
-		term.PrintJSON(out, append([]image.Entry{}, list...))
+	if asJSON(c, append([]image.Entry{}, list...)) {
 		return nil
 	}
 	if len(list) == 0 {

@@ -5,7 +5,6 @@ import (
 
 	"gantry/cmd/api"
 	"gantry/cmd/internal/exit"
-	"gantry/cmd/internal/term"
 	"gantry/sqlite/report/columns"
 )
 
@@ -53,8 +52,7 @@ Exit codes: 0 listed or changed, 2 wrong command line, 3 no such node, or more t
 }
 
 func printNodesNow(c *cli.Context, nodes []api.Node) {
-	if c.Bool("json") {
-		term.PrintJSON(c.App.Writer, nodes)
+	if asJSON(c, nodes) {
 		return
 	}
 	columns.List(c.App.Writer, nodes, 0, "node|-cores|-memory|-running|state", func(n api.Node) []any {

@@ -147,9 +147,8 @@ func printTables(c *cli.Context, set *results.Set, metrics []string, against str
 	if err != nil {
 		return exit.Usagef("%s: %w", set.Name, err)
 	}
-	if c.Bool("json") {
-		term.PrintJSON(c.App.Writer, map[string]any{"experiment": set.Name, "title": set.Title, "source": set.Source,
-			"version": set.Version, "against": against, "tables": rows, "searches": set.Searches})
+	if asJSON(c, map[string]any{"experiment": set.Name, "title": set.Title, "source": set.Source,
+		"version": set.Version, "against": against, "tables": rows, "searches": set.Searches}) {
 		return nil
 	}
 	title := set.Name

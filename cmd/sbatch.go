@@ -515,17 +515,13 @@ The printed line sets the environment of a shell:
    eval "$(gantry slurm-links ~/gantry-slurm)"
 
 Exit codes: 0 made, 2 wrong command line, 4 DIR has other files of these names, or cannot be written.`,
-		Flags: []cli.Flag{dirFlag()},
-		Action: func(c *cli.Context) error {
-			if c.NArg() != 1 {
-				return exit.Usagef("slurm-links: name one directory for the links")
-			}
-			return slurmLinks(c, c.Args().First())
-		},
+		Flags:  []cli.Flag{dirFlag()},
+		Action: exactly(1, "name one directory for the links", slurmLinks),
 	}
 }
 
-func slurmLinks(c *cli.Context, dir string) error {
+func slurmLinks(c *cli.Context) error {
+	dir := c.Args().First()
 	self, err := os.Executable()
 	if err == nil {
 		dir, err = filepath.Abs(dir)

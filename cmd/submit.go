@@ -286,12 +286,10 @@ func acknowledge(c *cli.Context, cl *api.Client, a *api.Accepted, subs []executo
 	if c.Bool("reject-late") || !c.Bool("quiet") && !c.Bool("no-prediction") {
 		expected, err = foretold(c, cl, a.IDs)
 	}
-	if c.Bool("json") { // the submission, also if nothing is expected of it
-		term.PrintJSON(c.App.Writer, struct {
-			*api.Accepted
-			Submissions []*api.Status `json:"submissions,omitempty"`
-		}{a, expected})
-	}
+	asJSON(c, struct { // also if nothing is expected of it
+		*api.Accepted
+		Submissions []*api.Status `json:"submissions,omitempty"`
+	}{a, expected})
 	return err
 }
 
@@ -464,9 +462,6 @@ func clockOf(t *time.Time) string {
 
 // submission returns the id that the argument of a command names.
 func submission(c *cli.Context) (id int64, err error) {
-	if c.NArg() != 1 {
-		return 0, exit.Usagef("%s: name one submission by the number that gantry submit printed", c.Command.Name)
-	}
 	if id, err = strconv.ParseInt(c.Args().First(), 10, 64); err != nil || id < 1 {
 		hint := ""
 		if c.Command.Name == "cancel" {
@@ -579,9 +574,7 @@ func loggedStatus(c *cli.Context, id int64, noServer error) (*api.Status, error)
 
 // ended prints how a submission ended, and is the exit code of gantry wait.
 func ended(c *cli.Context, st *api.Status) error {
-	if c.Bool("json") {
-		term.PrintJSON(c.App.Writer, st)
-	} else if !c.Bool("quiet") {
+	if !asJSON(c, st) && !c.Bool("quiet") {
 		text := fmt.Sprintf("%d: %s %s", st.ID, shown.Line(st.Name), st.State)
 		if st.Tasks > 0 {
 			text += fmt.Sprintf(", %d of %s done", st.Done, term.Plural(st.Tasks, "task"))
