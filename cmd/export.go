@@ -5,17 +5,16 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/user"
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/server"
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
@@ -193,9 +192,7 @@ func (e *exporting) rocrate() error {
 	}
 	if st, err := os.Stat(home); err == nil {
 		if owner, ok := st.Sys().(*syscall.Stat_t); ok {
-			if u, err := user.LookupId(strconv.Itoa(int(owner.Uid))); err == nil {
-				o.Agent = u.Username
-			}
+			o.Agent = server.UserName(int(owner.Uid))
 		}
 	}
 	to := filepath.Clean(e.to)

@@ -22,6 +22,7 @@ import (
 	"gantry/cmd/api"
 	"gantry/cmd/internal/exit"
 	"gantry/cmd/internal/sbatch"
+	"gantry/cmd/internal/server"
 	"gantry/cmd/internal/session"
 	"gantry/cmd/internal/term"
 	"gantry/executor"
@@ -110,18 +111,10 @@ func newSlurmCall(c *cli.Context, name string) (*slurmCall, error) {
 	}
 	x.me.Dir = withoutLinks(x.me.Dir)
 	x.me.UID = os.Geteuid()
-	x.me.User = userName(x.me.UID)
+	x.me.User = cmp.Or(server.UserName(x.me.UID), strconv.Itoa(x.me.UID))
 	x.me.Host, _ = os.Hostname()
 	x.me.Host, _, _ = strings.Cut(x.me.Host, ".")
 	return x, nil
-}
-
-// userName is the name of a user, or the number if there is none.
-func userName(uid int) string {
-	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
-		return u.Username
-	}
-	return strconv.Itoa(uid)
 }
 
 func withoutLinks(dir string) string {

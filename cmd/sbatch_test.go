@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"gantry/cmd/internal/server"
 	"gantry/executor/container/docker"
 	"gantry/planner/seed/seedtest"
 )
@@ -138,7 +139,7 @@ func TestNextflow(t *testing.T) {
 			"#SBATCH --no-requeue\n#SBATCH --signal B:USR2@30\n#SBATCH -c 2\n#SBATCH -t 00:05:00\n"+
 			"#SBATCH --mem 100M\n"+strings.Join(more, ""), strings.ReplaceAll(wrapper, "@DIR@", dir))
 	}
-	me := []string{"-u", userName(os.Geteuid())}
+	me := []string{"-u", server.UserName(os.Geteuid())}
 
 	dir, id := submit("ends", "sort in.txt >out.txt; echo says; echo warns >&2\n")
 	nextflowUntil(t, id, "done", me...)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -44,10 +45,7 @@ func (s *Server) attribute(sub *executor.Submission, by Peer) error {
 
 // tenantOfUser is the name that a user counts under unless root says otherwise.
 func tenantOfUser(by Peer) string {
-	if name := userName(by.UID); name != "" {
-		return name
-	}
-	return strconv.Itoa(by.UID)
+	return cmp.Or(UserName(by.UID), strconv.Itoa(by.UID))
 }
 
 // nodes describes the nodes. It is called on the engine's goroutine.

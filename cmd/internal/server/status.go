@@ -190,8 +190,7 @@ func StatusOf(o *sqlite.Outcome, began time.Time) *api.Status {
 		if t == nil {
 			return nil
 		}
-		at := began.Add(time.Duration(*t))
-		return &at
+		return new(began.Add(time.Duration(*t)))
 	}
 	st := &api.Status{ID: o.ID, Run: o.Run, Name: o.Name, Kind: o.Kind, User: o.User, UID: o.UID, Tenant: o.Tenant,
 		State: o.State, Message: o.Message, Over: o.Over(), Exit: o.Exit, Tasks: o.Tasks, Done: o.Done,
@@ -370,8 +369,7 @@ func (s *Server) expected(ctx context.Context, id int64, _ *http.Request, by Pee
 	s.mu.Lock()
 	var e *entry
 	if at := s.entries[id]; at != nil {
-		copied := *at
-		e = &copied
+		e = new(*at)
 	}
 	s.mu.Unlock()
 	if e == nil {
@@ -416,13 +414,11 @@ func (s *Server) foretold(st *api.Status, e *entry, all *Expectations, note stri
 			x.End, x.Low, x.High = at(f.End), at(f.Low), at(f.High)
 		}
 		if st.Started == nil && f.Start != unit.Never {
-			start, low, high := at(f.Start), at(f.StartLow), at(f.StartHigh)
-			x.Start, x.StartLow, x.StartHigh = &start, &low, &high
+			x.Start, x.StartLow, x.StartHigh = new(at(f.Start)), new(at(f.StartLow)), new(at(f.StartHigh))
 		}
 	}
 	if e.planned && e.due > 0 && f.End != unit.Never {
-		late := e.promised > e.due
-		if x.Late = &late; x.End.IsZero() {
+		if x.Late = new(e.promised > e.due); x.End.IsZero() {
 			x.Note = e.text
 		}
 	}
@@ -559,8 +555,7 @@ func (s *Server) wall(t, than planner.Time) *time.Time {
 	if t <= than {
 		return nil
 	}
-	at := s.About.Started.Add(time.Duration(t))
-	return &at
+	return new(s.About.Started.Add(time.Duration(t)))
 }
 
 func (s *Server) cancel(ctx context.Context, id int64, _ *http.Request, by Peer) (any, error) {

@@ -62,7 +62,7 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 		return nil, err
 	}
 	defer forget() // unless it is accepted
-	now, wall, name := s.Now(), time.Now(), userName(by.UID)
+	now, wall, name := s.Now(), time.Now(), UserName(by.UID)
 	rows := make([]sqlite.Submitted, len(items))
 	for i := range items {
 		sub, more := items[i].sub, &items[i].more
@@ -304,8 +304,8 @@ func (s *Server) repeated(ctx context.Context, req *api.Submit, by Peer) (*api.A
 	return acceptedAs(rows), nil
 }
 
-// userName is the name of a user, "" if it has none.
-func userName(uid int) string {
+// UserName is the name of a user, "" if it has none.
+func UserName(uid int) string {
 	u, err := user.LookupId(strconv.Itoa(uid))
 	if err != nil {
 		return ""
