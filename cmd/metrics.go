@@ -132,7 +132,7 @@ func reportRun(c *cli.Context, log *sqlite.DB) error {
 	info, values, flows := &m.info, m.values, m.flows
 	numbers := map[string]*float64{}
 	for _, v := range values {
-		numbers[v.Name] = number(v.Value)
+		numbers[v.Name] = results.Finite(v.Value)
 	}
 	if asJSON(c, map[string]any{"run": info.Name, "runtime": info.Runtime, "policy": info.Policy, "workflows": flows,
 		"metrics": numbers}) {
@@ -230,20 +230,12 @@ func measuredNow(w *metrics.Workflow, counts bool) measuredWorkflow {
 	out := measuredWorkflow{Workflow: w.Name, Tasks: w.Tasks, Counts: counts, Arrived: w.Arrived.Seconds(),
 		Work: w.Work.Seconds(), Critical: w.CriticalPath.Seconds()}
 	if w.Due != unit.Never {
-		out.Due = number(w.Due.Seconds())
+		out.Due = results.Finite(w.Due.Seconds())
 	}
 	if w.Done() {
-		out.Wait, out.Makespan, out.Response = number(w.Wait().Seconds()), number(w.Makespan().Seconds()),
-			number(w.Response().Seconds())
-		out.Slowdown, out.SLR = number(w.Slowdown()), number(w.ScheduleLengthRatio())
+		out.Wait, out.Makespan = results.Finite(w.Wait().Seconds()), results.Finite(w.Makespan().Seconds())
+		out.Response = results.Finite(w.Response().Seconds())
+		out.Slowdown, out.SLR = results.Finite(w.Slowdown()), results.Finite(w.ScheduleLengthRatio())
 	}
 	return out
-}
-
-// number is nil for NaN and infinities.
-func number(x float64) *float64 {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return nil
-	}
-	return &x
 }

@@ -142,11 +142,7 @@ func CompareRuns(ctx context.Context, db *sqlite.DB, a, b string) (*Comparison, 
 			return nil, err
 		}
 		c.Runs[i] = RunSide{Run: s.Run, Runtime: s.Runtime, Policy: s.Policy, State: fmt.Sprint(s.State),
-			TimeScale: info.TimeScale, HostModel: s.HostModel}
-		if s.Makespan != nil {
-			ns := int64(*s.Makespan)
-			c.Runs[i].Makespan = &ns
-		}
+			TimeScale: info.TimeScale, Makespan: (*int64)(s.Makespan), HostModel: s.HostModel}
 		if rows[i], flows[i], err = tasksOf(ctx, db, s.Run); err != nil {
 			return nil, err
 		}

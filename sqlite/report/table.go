@@ -79,17 +79,11 @@ type Interval metrics.Interval
 
 // MarshalJSON gives null for unknown numbers.
 func (i Interval) MarshalJSON() ([]byte, error) {
-	known := func(x float64) *float64 {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return nil
-		}
-		return &x
-	}
 	return json.Marshal(struct {
 		N    int      `json:"n"`
 		Mean *float64 `json:"mean"`
 		Half *float64 `json:"half_width_95"`
-	}{i.N, known(i.Mean), known(i.Half)})
+	}{i.N, results.Finite(i.Mean), results.Finite(i.Half)})
 }
 
 // String has as many digits as the interval lets one trust, and some more.

@@ -14,7 +14,7 @@ import (
 // Run is a run, or as much of it as there is so far. Instants are nanoseconds since the run began, sizes are bytes;
 // below 0 is not known.
 type Run struct {
-	ID        int64
+	ID        int64 // this and all to Clock are the columns of one query
 	Name      string
 	Policy    string
 	State     string
@@ -156,24 +156,17 @@ func (r *Run) Parents(t *Task) []int { return r.parents[t.first:][:t.count] }
 
 // Read reads a run, given by its whole name. Its clock is at least at goesOn, which gets the state; nil: it is not.
 func Read(ctx context.Context, db sqlite.Asked, name string, goesOn func(state string) int64) (*Run, error) {
-	r := &Run{Kinds: NewList(), Imputed: NewList(""), Outcomes: NewList(""), Sources: NewList(""), flowAt: places{},
-		taskAt: places{}, attemptAt: places{}}
-	head, err := sqlite.RowOf[struct {
-		ID                           int64
-		Name, Policy, State, Started string
-		Resumes                      int
-		Makespan                     *int64
-		Clock                        int64
-	}](ctx, db, `SELECT r.id, r.name, r.policy, r.state, r.started_wall, r.resumes, r.makespan_ns, coalesce(c.at_ns, 0)
-		FROM runs r LEFT JOIN clocks c ON c.run = r.id WHERE r.name = ?`, name)
-	if err == nil && head.ID == 0 {
+	r, err := sqlite.RowOf[Run](ctx, db, `SELECT r.id, r.name, r.policy, r.state, r.started_wall, r.resumes,
+		r.makespan_ns, coalesce(c.at_ns, 0) FROM runs r LEFT JOIN clocks c ON c.run = r.id WHERE r.name = ?`, name)
+	if err == nil && r.ID == 0 {
 		err = fmt.Errorf("the log has no such run")
 	}
 	if err != nil {
 		return nil, err
 	}
-	r.ID, r.Name, r.Policy, r.State, r.Started = head.ID, head.Name, head.Policy, head.State, head.Started
-	if r.Resumes, r.Makespan, r.Clock = head.Resumes, head.Makespan, head.Clock; goesOn != nil {
+	r.Kinds, r.Imputed, r.Outcomes, r.Sources = NewList(), NewList(""), NewList(""), NewList("")
+	r.flowAt, r.taskAt, r.attemptAt = places{}, places{}, places{}
+	if goesOn != nil {
 		r.Clock = max(r.Clock, goesOn(r.State))
 	}
 	q := sqlite.Ask(ctx, db)
@@ -201,7 +194,7 @@ func Read(ctx context.Context, db sqlite.Asked, name string, goesOn func(state s
 	for n, rows := range slots {
 		r.Nodes[n].Lanes = len(rows)
 	}
-	return r, nil
+	return &r, nil
 }
 
 func (r *Run) readWorkflows(q *sqlite.Questions) {

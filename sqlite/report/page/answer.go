@@ -116,18 +116,13 @@ func (r *reader) before(i int) int {
 
 // bound is the longest path of measured runs from the arrival of a workflow.
 func (r *reader) bound() {
-	type visit struct {
-		length int64
-		state  uint8
-	}
-	seen := make([]visit, len(r.Tasks))
+	lengths := slices.Repeat([]int64{-1}, len(r.Tasks)) // -1: not known yet
 	var length func(t int) int64
 	length = func(t int) int64 {
-		v := &seen[t]
-		if v.state > 0 {
-			return v.length
+		if lengths[t] >= 0 {
+			return lengths[t]
 		}
-		v.state = 1
+		lengths[t] = 0 // a damaged log may have circles
 		best := int64(0)
 		for _, p := range r.Parents(&r.Tasks[t]) {
 			best = max(best, length(p))
@@ -137,7 +132,7 @@ func (r *reader) bound() {
 				best += l.End(r.Clock) - l.Started
 			}
 		}
-		v.length = best
+		lengths[t] = best
 		return best
 	}
 	for t := range r.Tasks { // parents are numbered before their children, so the recursion is shallow

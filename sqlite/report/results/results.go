@@ -249,7 +249,7 @@ func (db *DB) Keep(ctx context.Context, o *experiment.Outcome) error {
 			}
 		}
 		for _, v := range o.Values {
-			insert("metrics", v.Name, finite(v.Value))
+			insert("metrics", v.Name, Finite(v.Value))
 		}
 		for _, w := range o.Workflows {
 			insert("workflows", w.ID, w.Label, w.Tenant, w.Tasks, w.Arrived, w.Started, w.Ended, w.Work, w.CriticalPath,
@@ -272,42 +272,40 @@ func (db *DB) Found(ctx context.Context, group []experiment.Param, parameter, va
 // Summarise keeps means and 95 % confidence intervals over the repetitions that were kept until now.
 func (db *DB) Summarise(ctx context.Context) error {
 	type sample struct {
-		cell   int64
-		metric string
-	}
-	rows, err := sqlite.RowsOf[struct {
 		Cell   int64
 		Metric string
-		Value  float64
-	}](ctx, readerOf(db.sql), `SELECT m.cell, m.metric, m.value FROM metrics m
-		JOIN runs r ON r.cell = m.cell AND r.repetition = m.repetition
-		WHERE r.state = ? AND m.value IS NOT NULL ORDER BY m.repetition`, experiment.Done)
-	if err != nil {
-		return err
 	}
 	values := map[sample][]float64{}
-	for _, r := range rows {
-		values[sample{r.Cell, r.Metric}] = append(values[sample{r.Cell, r.Metric}], r.Value)
+	if err := sqlite.EachRow(ctx, readerOf(db.sql), func(r *struct {
+		Of    sample
+		Value float64
+	}) error {
+		values[r.Of] = append(values[r.Of], r.Value)
+		return nil
+	}, `SELECT m.cell, m.metric, m.value FROM metrics m
+		JOIN runs r ON r.cell = m.cell AND r.repetition = m.repetition
+		WHERE r.state = ? AND m.value IS NOT NULL ORDER BY m.repetition`, experiment.Done); err != nil {
+		return err
 	}
 	return wrap("summarise", db.transact(func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM intervals")
 		for s, v := range values {
 			i := metrics.Confidence(v)
 			if err == nil {
-				_, err = tx.ExecContext(ctx, "INSERT INTO intervals VALUES (?,?,?,?,?)", s.cell, s.metric, i.N, i.Mean,
-					finite(i.Half))
+				_, err = tx.ExecContext(ctx, "INSERT INTO intervals VALUES (?,?,?,?,?)", s.Cell, s.Metric, i.N, i.Mean,
+					Finite(i.Half))
 			}
 		}
 		return err
 	}))
 }
 
-// finite is NULL for no number.
-func finite(v float64) any {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
+// Finite is nil for NaN and infinities.
+func Finite(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return nil
 	}
-	return v
+	return &x
 }
 
 func wrap(what string, err error) error {
