@@ -141,10 +141,7 @@ func remove(ctx context.Context, db *sqlite.DB, home, run string, force bool) er
 	if over == nil {
 		return nil
 	}
-	if err := db.Remove(ctx, run); err != nil {
-		return exit.With(exit.Host, err)
-	}
-	return nil
+	return exit.Or(exit.Host, db.Remove(ctx, run))
 }
 
 // instantBefore reads a date, or how long ago something was.

@@ -297,10 +297,8 @@ func readResultsDir(c *cli.Context, s *session.Settings) (err error) {
 	if dir == "" {
 		return exit.Usagef("--results-dir: name a directory")
 	}
-	if s.ResultsDir, err = filepath.Abs(dir); err != nil {
-		return exit.With(exit.Host, err)
-	}
-	return nil
+	s.ResultsDir, err = filepath.Abs(dir)
+	return exit.Or(exit.Host, err)
 }
 
 // autoRuntime lets gantry choose one without a daemon where this host can.

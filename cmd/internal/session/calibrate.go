@@ -168,10 +168,8 @@ func (s *Session) measureHost(ctx context.Context, host hostmodel.Host, before [
 	}()
 	o := calibrate.Options{Host: host, Starts: s.Set.Starts, Quick: with.Quick, Before: before, Engine: EngineCPU,
 		Step: with.Step}
-	if m, err = calibrate.Measure(ctx, lab, o); err != nil {
-		return nil, exit.With(exit.Host, err)
-	}
-	return m, nil
+	m, err = calibrate.Measure(ctx, lab, o)
+	return m, exit.Or(exit.Host, err)
 }
 
 // A node of a core and one of half a core: where the work of starting counts against a limit, it takes longer there.

@@ -190,7 +190,7 @@ func (i *images) look(ctx context.Context, p *Planning, programs map[string]bool
 	}
 	binary, err := TaskBinary(ctx)
 	if err == nil && row.Engine != nil {
-		err = checkEngine(ctx, row.Engine, binary)
+		_, err = row.Engine.host(ctx, EngineWants{Binary: binary}) // as a run does first
 	}
 	if err != nil {
 		return nil, exit.Hostf("%w\nnothing was started", err)
@@ -225,17 +225,6 @@ func (i *images) look(ctx context.Context, p *Planning, programs map[string]bool
 		out = append(out, dryImage{names[k], x.ID, x.Source})
 	}
 	return out, nil
-}
-
-// checkEngine opens the engine of containers, as a run does first.
-func checkEngine(ctx context.Context, open openEngine, binary string) error {
-	e, err := open(ctx, EngineWants{Binary: binary})
-	if err != nil {
-		return err
-	}
-	defer e.Close()
-	_, err = e.Host(ctx)
-	return err
 }
 
 // outside lists the files from outside.

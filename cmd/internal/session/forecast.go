@@ -187,10 +187,7 @@ func (p *Planning) foresee(ctx context.Context, db *sqlite.DB, subs []executor.S
 		return nil, nil
 	}
 	f := k.Foresee()
-	if err := k.HashInputs(ctx, inputPaths(subs)); err != nil {
-		return nil, exit.With(exit.Input, err)
-	}
-	return f, nil
+	return f, exit.Or(exit.Input, k.HashInputs(ctx, inputPaths(subs)))
 }
 
 // prediction prepares to predict a run; nil if no prediction is wanted.

@@ -17,10 +17,8 @@ func (p *Planning) makePlatform() (err error) {
 			return err
 		}
 	}
-	if p.Platform, err = executor.PlatformOf(p.Set.Cluster); err != nil {
-		err = exit.With(exit.Input, err)
-	}
-	return err
+	p.Platform, err = executor.PlatformOf(p.Set.Cluster)
+	return exit.Or(exit.Input, err)
 }
 
 func (s *Settings) assignGPUs() error {

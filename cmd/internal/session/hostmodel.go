@@ -39,17 +39,9 @@ func Here(ctx context.Context, runtime, dir string) (hostmodel.Host, error) {
 	if row == nil || row.Engine == nil {
 		return h, exit.Usagef("--runtime %s: it has no containers, so there is nothing to measure", runtime)
 	}
-	engine, err := row.Engine(ctx, EngineWants{})
-	if err != nil {
-		return h, exit.With(exit.Host, err)
-	}
-	defer engine.Close()
-	made, err := engine.Host(ctx)
-	if err != nil {
-		return h, exit.With(exit.Host, err)
-	}
+	made, err := row.Engine.host(ctx, EngineWants{})
 	h.Engine, h.EngineVersion = made.Engine, made.Version
-	return h, nil
+	return h, exit.Or(exit.Host, err)
 }
 
 // fileSystem is the type of the file system of dir, or of the directory that it will be made in; "" if that cannot be

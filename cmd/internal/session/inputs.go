@@ -57,10 +57,7 @@ func (p *Planning) load(in *Inputs, o *Options) ([]executor.Submission, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := in.Preempt(subs); err != nil {
-		return nil, exit.With(exit.Usage, err)
-	}
-	return subs, nil
+	return subs, exit.Or(exit.Usage, in.Preempt(subs))
 }
 
 // Load reads workflows as the options say, for the nodes of the plan, draws all of them, and refuses options that have
@@ -84,10 +81,7 @@ func (p *Planning) Load(in *Inputs, o *Options) ([]executor.Submission, error) {
 func (in *Inputs) submissions() ([]executor.Submission, error) {
 	if in.Alone != nil {
 		subs, err := in.workload(in.Alone, true)
-		if err != nil {
-			return nil, exit.With(exit.Input, err)
-		}
-		return in.Order(subs), nil
+		return in.Order(subs), exit.Or(exit.Input, err)
 	}
 	if in.Single != nil {
 		w, err := in.Checked(in.Single.Source, in.Single, nil)

@@ -67,10 +67,7 @@ func OpenToWrite(home string) (*sqlite.DB, error) {
 		return nil, exit.Hostf("log: %w", err)
 	}
 	db, err := sqlite.Open(path, sqlite.Durable)
-	if err != nil {
-		return nil, exit.With(exit.Host, err)
-	}
-	return db, nil
+	return db, exit.Or(exit.Host, err)
 }
 
 // hold takes the locks of a run: of its directory, and of the file lock in it, which names the process. They end with

@@ -164,10 +164,7 @@ func (s *Session) readBack(ctx context.Context) (images map[string][]planner.Tas
 		s.watch(s.Engine.Planner.View(), b.Events, b.Admissions)
 		return nil
 	})
-	if err != nil {
-		return nil, exit.With(exit.Internal, err)
-	}
-	return images, nil
+	return images, exit.Or(exit.Internal, err)
 }
 
 // wantRest notes the images of the tasks that are still to run.

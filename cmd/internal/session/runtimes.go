@@ -70,6 +70,16 @@ type EngineWants struct {
 	Store  *image.Store
 }
 
+// host opens an engine to ask it about this host.
+func (open openEngine) host(ctx context.Context, w EngineWants) (container.Host, error) {
+	e, err := open(ctx, w)
+	if err != nil {
+		return container.Host{}, err
+	}
+	defer e.Close()
+	return e.Host(ctx)
+}
+
 func dockerEngine(ctx context.Context, w EngineWants) (container.Engine, error) {
 	return docker.Open(ctx, "", w.Binary, 0)
 }
@@ -188,9 +198,7 @@ func AnyRuntime(*executor.Capabilities) bool { return true }
 // Enter gives this process the rights that a runtime takes, before it does anything else: it may begin again.
 func Enter(runtime string) error {
 	if row := RuntimeNamed(runtime); row != nil && row.Enter != nil {
-		if err := row.Enter(); err != nil {
-			return exit.With(exit.Host, err)
-		}
+		return exit.Or(exit.Host, row.Enter())
 	}
 	return nil
 }
@@ -222,10 +230,7 @@ func TaskBinary(ctx context.Context) (string, error) {
 	if err == nil {
 		err = docker.CheckTaskBinary(ctx, binary)
 	}
-	if err != nil {
-		return "", exit.With(exit.Host, err)
-	}
-	return binary, nil
+	return binary, exit.Or(exit.Host, err)
 }
 
 // openContainers makes the runtime of containers that an engine makes.

@@ -27,10 +27,7 @@ func SecretOf(text string) (string, error) {
 		return name, nil
 	}
 	file, err := filepath.Abs(file)
-	if err != nil {
-		return "", exit.With(exit.Input, err)
-	}
-	return name + "=" + file, nil
+	return name + "=" + file, exit.Or(exit.Input, err)
 }
 
 var secretName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9_.-]*$`)

@@ -96,10 +96,8 @@ func reallocate(ctx context.Context, s *Session) (err error) {
 		return slurmError(err)
 	}
 	s.slurm = o
-	if o.nodes, err = matchNodes(s.Platform, o.allocation); err != nil {
-		return exit.With(exit.Host, err)
-	}
-	return nil
+	o.nodes, err = matchNodes(s.Platform, o.allocation)
+	return exit.Or(exit.Host, err)
 }
 
 func (o *onSlurm) findAgain(ctx context.Context, job, runDir string) (err error) {
