@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"image/color"
 	"math"
 	"os"
@@ -82,7 +83,10 @@ func newPlot(x, y string) *plot.Plot {
 	pl.X.Tick.Marker, pl.Y.Tick.Marker = evenTicks{}, evenTicks{}
 	pl.Title.Padding = vg.Millimeter
 	pl.BackgroundColor = color.White
-	pl.Add(horizontal())
+	grid := plotter.NewGrid()
+	grid.Vertical.Width = 0
+	grid.Horizontal.Color = color.Gray{225}
+	pl.Add(grid)
 	return pl
 }
 
@@ -176,32 +180,16 @@ func (f *figure) slant(pl *plot.Plot, ticks []plot.Tick) {
 	}
 }
 
-func horizontal() *plotter.Grid {
-	grid := plotter.NewGrid()
-	grid.Vertical.Width = 0
-	grid.Horizontal.Color = color.Gray{225}
-	return grid
-}
-
 // vertical makes a linear axis show values between two bounds, and zero, which is a line where some are below it.
 func vertical(pl *plot.Plot, low, high float64) {
 	if low >= 0 {
-		pl.Y.Max = high
-		fromZero(&pl.Y)
+		pl.Y.Min, pl.Y.Max = 0, cmp.Or(high*1.04, 1) // some room at its end
 		return
 	}
 	zero := plotter.NewFunction(func(float64) float64 { return 0 })
 	zero.Width = vg.Points(0.5)
 	pl.Add(zero)
 	pl.Y.Min, pl.Y.Max = low*1.1, max(0, high*1.1)
-}
-
-// fromZero makes a linear axis begin at zero, and leaves some room at its end.
-func fromZero(a *plot.Axis) {
-	a.Min, a.Max = 0, a.Max*1.04
-	if a.Max <= 0 {
-		a.Max = 1
-	}
 }
 
 // evenTicks stand at multiples of 1, 2 or 5 times a power of ten.

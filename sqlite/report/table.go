@@ -264,11 +264,13 @@ func differences(c, base *results.Cell, metric string) []float64 {
 	return out
 }
 
+// verdict is that of a test of stability on the runs, those that diverged included.
 func verdict(c *results.Cell, test string) (v Verdict) {
-	for _, stable := range c.Verdicts(test) {
-		v.Of++
-		if stable {
-			v.Stable++
+	for i := range c.Runs {
+		if stable, judged := c.Runs[i].Values[test]; judged {
+			if v.Of++; stable == 1 {
+				v.Stable++
+			}
 		}
 	}
 	return v

@@ -1,40 +1,27 @@
 package page
 
 import (
+	"cmp"
+
 	"gantry/sqlite"
 	"gantry/sqlite/report/history"
 )
 
-// reasonText is a reason of the log in words; "": tasks that wait for parents or for their release do not count as
-// waiting.
-func reasonText(reason, dim string) string {
-	switch reason {
-	case "no-node-free":
-		switch dim {
-		case "cpu":
-			return "no core is free"
-		case "memory":
-			return "no memory is free"
-		case "disk":
-			return "no disk bandwidth is free"
-		case "gpu":
-			return "no GPU is free"
-		}
-		return "no node is free"
-	case "waits-for-files":
-		return "data is moving"
-	case "planned-later":
-		return "the plan has it later"
-	case "outranked", "unplaced":
-		return "the policy holds it back"
-	case "tokens-held":
-		return "others hold the tokens that it needs"
-	case "no-node":
-		return "no node can take it"
-	case "draining":
-		return "the run is being stopped"
-	}
-	return ""
+// causes are reasons of the log in words, some by their dimension, too. There are none of tasks that wait for parents
+// or for their release: these do not count as waiting.
+var causes = map[string]string{
+	"no-node-free cpu":    "no core is free",
+	"no-node-free memory": "no memory is free",
+	"no-node-free disk":   "no disk bandwidth is free",
+	"no-node-free gpu":    "no GPU is free",
+	"no-node-free":        "no node is free",
+	"waits-for-files":     "data is moving",
+	"planned-later":       "the plan has it later",
+	"outranked":           "the policy holds it back",
+	"unplaced":            "the policy holds it back",
+	"tokens-held":         "others hold the tokens that it needs",
+	"no-node":             "no node can take it",
+	"draining":            "the run is being stopped",
 }
 
 // waits reads the reasons for which tasks waited, in words, too.
@@ -52,10 +39,11 @@ func (r *reader) waits() {
 			return nil // which the page does not show
 		}
 		w.Task, w.Since = append(w.Task, int64(t)), append(w.Since, x.Since)
-		w.Reason, w.Node = append(w.Reason, reasons.Number(x.Reason+" "+x.Dim)), append(w.Node, x.Node)
+		reason := x.Reason + " " + x.Dim
+		w.Reason, w.Node = append(w.Reason, reasons.Number(reason)), append(w.Node, x.Node)
 		w.Until = append(w.Until, max(0, x.Until-x.Since))
 		if len(reasons.Texts) > len(r.out.Causes) {
-			r.out.Causes = append(r.out.Causes, reasonText(x.Reason, x.Dim))
+			r.out.Causes = append(r.out.Causes, cmp.Or(causes[reason], causes[x.Reason]))
 		}
 		return nil
 	}, `SELECT task, since_ns, reason, coalesce(dim, ''), coalesce(node, -1), coalesce(until_ns, 0) FROM waits

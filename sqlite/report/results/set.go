@@ -47,7 +47,6 @@ type Cell struct {
 type Run struct {
 	Repetition int
 	State      experiment.State
-	Message    string
 	Build      string // that simulated it; "": unknown
 	Values     map[string]float64
 }
@@ -91,17 +90,6 @@ func (c *Cell) Count(s experiment.State) int {
 		}
 	}
 	return n
-}
-
-// Verdicts returns the verdicts of a test of stability on the runs, those that diverged included.
-func (c *Cell) Verdicts(test string) []bool {
-	var out []bool
-	for i := range c.Runs {
-		if v, ok := c.Runs[i].Values[test]; ok {
-			out = append(out, v == 1)
-		}
-	}
-	return out
 }
 
 // Load reads the results of an experiment: a file of gantry experiment, also while it is written, or its short form.
@@ -197,7 +185,7 @@ func runs(q *sqlite.Questions, cells map[int64]*Cell) {
 			c.Runs[len(c.Runs)-1].Values[*r.Metric] = r.Value
 		}
 		return nil
-	}, `SELECT r.cell, r.repetition, r.state, r.message, coalesce(b.version, ''), NULL, m.metric, coalesce(m.value, 0)
+	}, `SELECT r.cell, r.repetition, r.state, coalesce(b.version, ''), NULL, m.metric, coalesce(m.value, 0)
 		FROM runs r LEFT JOIN builds b ON b.cell = r.cell AND b.repetition = r.repetition
 		LEFT JOIN metrics m ON m.cell = r.cell AND m.repetition = r.repetition AND m.value IS NOT NULL
 		ORDER BY r.cell, r.repetition`)
