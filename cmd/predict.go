@@ -434,7 +434,8 @@ func printModel(c *cli.Context, m *sqlite.TrainedModel) {
 	fmt.Fprint(w, "\n\n")
 	columns.List(w, m.Scores, 0, "predicted by|-tasks|-runtime error|-in 90 %|-left at half|-memory error",
 		func(s predict.Score) []any {
-			return []any{s.By, s.Samples, tenths(s.Runtime), tenths(s.Covered), tenths(s.Remaining), tenths(s.Memory)}
+			return []any{s.By, s.Samples, term.Tenths(s.Runtime), term.Tenths(s.Covered), term.Tenths(s.Remaining),
+				term.Tenths(s.Memory)}
 		})
 	if m.Model == nil {
 		return
@@ -453,13 +454,6 @@ func printModel(c *cli.Context, m *sqlite.TrainedModel) {
 	})
 }
 
-func tenths(p *float64) string {
-	if p == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f %%", *p)
-}
-
 func listModels(c *cli.Context, db *sqlite.DB) error {
 	models, err := db.Models(c.Context)
 	if err != nil {
@@ -475,7 +469,7 @@ func listModels(c *cli.Context, db *sqlite.DB) error {
 			by[s.By] = s.Runtime
 		}
 		return []any{m.Reference(), m.Method, len(m.Runs), m.Samples, m.Runtime, m.TimeScale, len(m.HeldOut),
-			tenths(by[m.Method]), tenths(by[predict.ByDeclared]), tenths(by[predict.MeanOf]),
+			term.Tenths(by[m.Method]), term.Tenths(by[predict.ByDeclared]), term.Tenths(by[predict.MeanOf]),
 			m.Created.Local().Format(time.DateTime)}
 	})
 	return nil

@@ -55,7 +55,7 @@ var columns = []column{
 		}
 		return strconv.Itoa(r.Index)
 	}},
-	{"%g", "groupname", "GROUP", "Group", 9, func(r *Row, v view) string { return cmp.Or(r.Group, v.null) }},
+	{"%g", "groupname", "GROUP", "Group", 9, func(_ *Row, v view) string { return v.null }},
 	{"%i", "jobarrayid", "JOBID", "JobID", 12, func(r *Row, _ view) string { return r.id() }},
 	{"%A", "jobid", "JOBID", "JobIDRaw", 12, func(r *Row, _ view) string { return strconv.FormatInt(r.ID, 10) }},
 	{"%j", "name", "NAME", "JobName", 10, func(r *Row, _ view) string { return r.Name }},

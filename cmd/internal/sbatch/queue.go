@@ -20,7 +20,6 @@ type Row struct {
 	Index   int   // in the array
 	User    string
 	UID     int
-	Group   string
 	State   State
 	By      *int           // the user that cancelled it; nil: nobody did
 	Reason  string         // why it waits, or ended so; "" if there is nothing to say

@@ -341,13 +341,6 @@ func (p *Progress) Silence(on bool) {
 	p.silent = on
 }
 
-// Done is how many tasks have ended well.
-func (p *Progress) Done() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.done
-}
-
 // Told has the warnings that were printed.
 func (p *Progress) Told() map[string]bool {
 	p.mu.Lock()

@@ -51,7 +51,7 @@ func TestARunPrintsFewLines(t *testing.T) {
 	for _, n := range []int{200, 400, 600, 800, 1000} {
 		want = append(want, fmt.Sprintf("%d tasks of 1000 done, %d running, 0 failed, T", n, min(1, 1000-n)))
 	}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") || p.Done() != 1000 {
+	if strings.Join(got, "\n") != strings.Join(want, "\n") || p.done != 1000 {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
@@ -89,7 +89,7 @@ func TestFailuresArePrintedUpToABound(t *testing.T) {
 	all := strings.Join(got, "\n")
 	retried := regexp.MustCompile(`(?m)^w: attempt \d+ of t\d+ ended: .+; it is retried`)
 	if n := len(retried.FindAllString(all, -1)); n != 10 ||
-		strings.Count(all, "more attempts fail; gantry show lists them") != 1 || p.Done() != 30 {
+		strings.Count(all, "more attempts fail; gantry show lists them") != 1 || p.done != 30 {
 		t.Errorf("%d attempts:\n%s", n, all)
 	}
 }

@@ -86,19 +86,19 @@ func Size(b *int64) string {
 }
 
 // Percent writes a share in percent; "-" if it is not known.
-func Percent(p *float64) string {
-	if p == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.0f %%", *p)
-}
+func Percent(p *float64) string { return known("%.0f %%", p) }
+
+// Tenths writes a share in percent and its tenths; "-" if it is not known.
+func Tenths(p *float64) string { return known("%.1f %%", p) }
 
 // Ratio writes a ratio; "-" if it is not known.
-func Ratio(p *float64) string {
+func Ratio(p *float64) string { return known("%.3g", p) }
+
+func known(format string, p *float64) string {
 	if p == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%.3g", *p)
+	return fmt.Sprintf(format, *p)
 }
 
 // PrintJSON prints a value for programs: on a line of its own, but on a terminal so that people can read it.
@@ -114,14 +114,11 @@ func PrintJSON(w io.Writer, v any) {
 }
 
 // Cores writes an amount of processors.
-func Cores(millicores int64) string { return Some(float64(millicores)/1000, "core") }
-
-// Some writes an amount of what there are parts of, too.
-func Some(n float64, of string) string {
-	if n == 1 {
-		return "1 " + of
+func Cores(millicores int64) string {
+	if millicores == 1000 {
+		return "1 core"
 	}
-	return fmt.Sprintf("%g %ss", n, of)
+	return fmt.Sprintf("%g cores", float64(millicores)/1000)
 }
 
 // Terminal reports whether f is one that lines can be redrawn on.
