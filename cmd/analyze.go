@@ -43,11 +43,7 @@ type firstFailure struct {
 	label   string
 }
 
-func analyze(c *cli.Context) error {
-	return taking(1, "name one run", onLog(analyzeRun))(c)
-}
-
-func analyzeRun(c *cli.Context, db *sqlite.DB) error {
+func analyze(c *cli.Context, db *sqlite.DB) error {
 	stats, err := statisticsOf(c.Context, db, c.Args().First())
 	if err != nil {
 		return err

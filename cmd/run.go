@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -170,7 +171,8 @@ func newSession(c *cli.Context, set *session.Settings, name string) *session.Ses
 
 func sessionOptions(c *cli.Context, name string) session.Options {
 	return session.Options{Home: homeOf(c), Name: name, View: term.New(c.Bool("quiet") || c.Bool("json")),
-		Predict: !c.Bool("no-prediction"), NoLog: c.Bool("no-log"), Page: pageOf(c), Ended: printOutcome(c),
+		Predict: !c.Bool("no-prediction"), NoLog: c.Bool("no-log"), Page: pageOf(c),
+		Ended: func(ctx context.Context, o session.Outcome) error { return summarise(ctx, c, o) },
 		ReadAs: func(set *session.Settings, in *session.Inputs) error {
 			in.Preempt = func(subs []executor.Submission) error { return preemption(c, subs) }
 			return readAs(c, set, in)

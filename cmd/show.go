@@ -78,7 +78,7 @@ read.`,
 			case c.Bool("statistics"):
 				return onLog(statistics)(c)
 			case c.Bool("failures"):
-				return analyze(c)
+				return taking(1, "name one run", onLog(analyze))(c)
 			}
 			return taking(1, "name one run at a time", onLog(show))(c)
 		},

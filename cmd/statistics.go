@@ -86,13 +86,9 @@ func statisticsOf(ctx context.Context, db *sqlite.DB, run string) (*runStatistic
 }
 
 func statistics(c *cli.Context, db *sqlite.DB) error {
-	names := c.Args().Slice()
-	if len(names) == 0 {
-		names = []string{""}
-	}
 	var all []*runStatistics
-	for _, name := range names {
-		s, err := statisticsOf(c.Context, db, name)
+	for i := range max(1, c.NArg()) { // without a name the latest
+		s, err := statisticsOf(c.Context, db, c.Args().Get(i))
 		if err != nil {
 			return err
 		}

@@ -426,18 +426,12 @@ func askForLog(c *cli.Context, names []string) (*sqlite.DB, error) {
 // manyTasks is the size from which a simulation is not summed up when it ends: that took more than a tenth of its time.
 const manyTasks = 20_000
 
-// printOutcome prints the summary of a run that has ended.
-func printOutcome(c *cli.Context) func(context.Context, session.Outcome) error {
-	return func(ctx context.Context, o session.Outcome) error {
-		if c.Bool("quiet") && !c.Bool("json") {
-			return nil
-		}
-		return summarise(context.WithoutCancel(ctx), c.App.Writer, o, c.Bool("json"))
+// summarise prints the summary of a run that has ended.
+func summarise(ctx context.Context, c *cli.Context, o session.Outcome) error {
+	if c.Bool("quiet") && !c.Bool("json") {
+		return nil
 	}
-}
-
-func summarise(ctx context.Context, w io.Writer, o session.Outcome, asJSON bool) error {
-	v := o.Engine.Planner.View()
+	w, v := c.App.Writer, o.Engine.Planner.View()
 	tasks, flows := term.Plural(v.Tasks(), "task"), term.Plural(v.Workflows(), "workflow")
 	if o.Server {
 		o.View.Note("%s: %s, %s, %d failed or skipped", o.Name, flows, tasks, o.Failed)
@@ -453,16 +447,12 @@ func summarise(ctx context.Context, w io.Writer, o session.Outcome, asJSON bool)
 		return nil
 	}
 	on, most := session.Capabilities(o.Set.Runtime), math.MaxInt
-	if on.Virtual && !asJSON {
+	if on.Virtual && !c.Bool("json") {
 		most = manyTasks
 	}
-	s, err := summary.Within(ctx, o.DB, o.Name, most)
-	if err != nil {
+	s, err := summary.Within(context.WithoutCancel(ctx), o.DB, o.Name, most)
+	if err != nil || asJSON(c, s) {
 		return err
-	}
-	if asJSON {
-		term.PrintJSON(w, s)
-		return nil
 	}
 	// People who run programs look at files and failures first.
 	printSummary(w, s, "", o.View.Told(), !on.Programs, false)

@@ -180,8 +180,6 @@ func lastWait(ctx context.Context, db *sqlite.DB, run string, t planner.TaskID) 
 	return l, err
 }
 
-func invalid(err error) error { return &api.Error{Code: api.Invalid, Message: err.Error()} }
-
 // admissible says why a submission cannot run here, and makes present its images and files. Others do not wait for
 // that.
 func (v *Server) admissible(ctx context.Context, sub *executor.Submission) error {
@@ -207,7 +205,7 @@ func (v *Server) admissible(ctx context.Context, sub *executor.Submission) error
 		err = v.run.HashInputs(ctx, []executor.Submission{*sub})
 	}
 	if err != nil {
-		return invalid(err)
+		return &api.Error{Code: api.Invalid, Message: err.Error()}
 	}
 	return nil
 }

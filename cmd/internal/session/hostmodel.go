@@ -47,16 +47,9 @@ func Here(ctx context.Context, runtime, dir string) (hostmodel.Host, error) {
 // fileSystem is the type of the file system of dir, or of the directory that it will be made in; "" if that cannot be
 // read.
 func fileSystem(dir string) string {
-	for {
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
-			dir = real
-			break
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			return ""
-		}
-		dir = up
+	dir, err := filepath.EvalSymlinks(existing(dir))
+	if err != nil {
+		return ""
 	}
 	// Those of this process, not of the first one.
 	own := common.EnvMap{"HOST_PROC_MOUNTINFO": "/proc/self/mountinfo"}

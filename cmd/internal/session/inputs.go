@@ -384,12 +384,7 @@ func (p *Planning) checkRoom(dir string, subs []executor.Submission) error {
 			copied += float64(onDisk(src))
 		}
 	}
-	for {
-		if _, err := os.Stat(dir); err == nil || filepath.Dir(dir) == dir {
-			break
-		}
-		dir = filepath.Dir(dir)
-	}
+	dir = existing(dir)
 	var disk unix.Statfs_t
 	if err := unix.Statfs(dir, &disk); err != nil {
 		return exit.Hostf("run directory: %w", err)
@@ -405,6 +400,16 @@ func (p *Planning) checkRoom(dir string, subs []executor.Submission) error {
 	}
 	return exit.Hostf("the inputs have %s, and the disk of %s has room for %s: %s; nothing was started",
 		shown.Size(int64(copied+madeUp)), dir, shown.Size(int64(free)), advice)
+}
+
+// existing is a directory, or the nearest above it that is there.
+func existing(dir string) string {
+	for {
+		if _, err := os.Stat(dir); err == nil || filepath.Dir(dir) == dir {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
 }
 
 // checkMounts refuses directories of the host that containers of catalogs ask for, unless the user consents.

@@ -94,9 +94,6 @@ func programsOf(ctx context.Context, db *sqlite.DB, set *Settings, run string,
 
 // learn takes in an attempt that ended well.
 func (p *programTimes) learn(r *programRun) {
-	if p == nil || p.kinds == nil {
-		return
-	}
 	key := programKey{r.Identity, r.Input}
 	if r.Identity != "" && len(p.same[key]) < sameRuns {
 		p.same[key] = append(p.same[key], *r)
