@@ -147,8 +147,7 @@ func between(from, to *int64) *int64 {
 	if from == nil || to == nil {
 		return nil
 	}
-	d := *to - *from
-	return &d
+	return new(*to - *from)
 }
 
 func number(v *int64) string {

@@ -167,11 +167,8 @@ func (o *otlp) flush() error {
 			service = value
 		}
 	}
-	if service == "" {
-		service = "gantry"
-	}
 	err := o.out.Encode(entity{"resourceSpans": []entity{{
-		"resource":   entity{"attributes": append(resource, otlpText("service.name", service))},
+		"resource":   entity{"attributes": append(resource, otlpText("service.name", cmp.Or(service, "gantry")))},
 		"scopeSpans": []entity{{"scope": entity{"name": "gantry"}, "spans": o.spans}}}}})
 	o.spans = o.spans[:0]
 	return err

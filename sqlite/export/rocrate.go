@@ -207,9 +207,9 @@ func (c *crate) file(f *executor.FileSpec, open func() (*os.File, error)) error 
 	if f.Sized {
 		about["contentSize"] = strconv.FormatInt(int64(f.Size), 10)
 	}
-	to, kept := "inputs", f.External != ""
+	of, to, kept := "input", "inputs", f.External != ""
 	if f.Produced {
-		to, kept = "results", f.Final
+		of, to, kept = "output", "results", f.Final
 	}
 	var in *os.File
 	var err error
@@ -229,10 +229,6 @@ func (c *crate) file(f *executor.FileSpec, open func() (*os.File, error)) error 
 	id := (&url.URL{Path: place}).String()
 	c.files[name] = id
 	about["sha256"], about["contentSize"] = sum, strconv.FormatInt(size, 10)
-	of := "output"
-	if !f.Produced {
-		of = "input"
-	}
 	about["exampleOfWork"] = ref(local(of, name))
 	c.parts = append(c.parts, c.add(id, "File", about))
 	return nil

@@ -343,6 +343,5 @@ func sum(a, b *int64) *int64 {
 	if a == nil || b == nil {
 		return nil
 	}
-	n := *a + *b
-	return &n
+	return new(*a + *b)
 }
