@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -105,19 +106,11 @@ func (p *painter) save(f *figure, data []byte, kind, title string) {
 	}
 }
 
+var notInNames = regexp.MustCompile(`[^a-zA-Z0-9._]+`)
+
 // slug makes a file name of a title.
 func slug(s string) string {
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':
-			return r
-		}
-		return '-'
-	}, s)
-	for strings.Contains(s, "--") {
-		s = strings.ReplaceAll(s, "--", "-")
-	}
-	s = strings.Trim(s, "-.")
+	s = strings.Trim(notInNames.ReplaceAllString(s, "-"), "-.")
 	return s[:min(len(s), 150)]
 }
 

@@ -157,7 +157,6 @@ func CompareRuns(ctx context.Context, db *sqlite.DB, a, b string) (*Comparison, 
 	for key, x := range rows[0] {
 		y, ok := rows[1][key]
 		if !ok {
-			c.Only[0]++
 			continue
 		}
 		p := TaskPair{Workflow: x.Workflow, Task: x.Task, Kind: x.Kind}
@@ -167,11 +166,7 @@ func CompareRuns(ctx context.Context, db *sqlite.DB, a, b string) (*Comparison, 
 		}
 		c.Tasks = append(c.Tasks, p)
 	}
-	for key := range rows[1] {
-		if _, ok := rows[0][key]; !ok {
-			c.Only[1]++
-		}
-	}
+	c.Only = [2]int{len(rows[0]) - len(c.Tasks), len(rows[1]) - len(c.Tasks)}
 	if len(c.Tasks) == 0 {
 		return nil, fmt.Errorf("runs %s and %s have no task in common that ended well in both: workflows and tasks "+
 			"are matched by their names",

@@ -163,13 +163,8 @@ func groups(cells []*results.Cell, leftOut func(param string) bool) []group {
 		var parts []string
 		for _, k := range slices.Sorted(maps.Keys(values)) {
 			v, has := out[i].params[k]
-			everywhere := true
-			for _, g := range out {
-				if _, ok := g.params[k]; !ok {
-					everywhere = false
-				}
-			}
-			if has && (len(values[k]) > 1 || !everywhere) {
+			lacks := func(g group) bool { _, ok := g.params[k]; return !ok }
+			if has && (len(values[k]) > 1 || slices.ContainsFunc(out, lacks)) {
 				parts = append(parts, k+"="+v)
 			}
 		}
@@ -312,13 +307,13 @@ func WriteSearches(w io.Writer, searches []results.Search) error {
 		}
 	}
 	keys := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
-		if isPolicy(a) != isPolicy(b) {
-			if isPolicy(a) {
-				return -1
-			}
-			return 1
+		switch {
+		case isPolicy(a) == isPolicy(b):
+			return cmp.Compare(a, b)
+		case isPolicy(a):
+			return -1
 		}
-		return cmp.Compare(a, b)
+		return 1
 	})
 	var rows [][]string
 	for i, s := range searches {

@@ -130,12 +130,6 @@ func (t *Timeline) title() string {
 	return s + ": makespan " + span(*t.Makespan)
 }
 
-// axis returns the label and the unit, in nanoseconds, of an axis of time up to an instant.
-func axis(end int64) (label string, ns float64) {
-	name, seconds := timeUnit(float64(end) / 1e9)
-	return "time since the run began, " + name, seconds * 1e9
-}
-
 // grey is the colour of bars without a colour of their own.
 var grey = color.RGBA{215, 215, 215, 255}
 
@@ -302,7 +296,8 @@ func (p *painter) timelines(all []*Timeline) {
 	for _, t := range all {
 		end, rows = max(end, t.Clock), max(rows, t.rows())
 	}
-	label, ns := axis(end)
+	unit, seconds := timeUnit(float64(end) / 1e9)
+	ns := seconds * 1e9
 	s := colouringOf(all)
 	f := &figure{title: "Timelines", legend: plot.NewLegend(), width: 24 * vg.Centimeter}
 	if len(all) == 1 {
@@ -311,7 +306,7 @@ func (p *painter) timelines(all []*Timeline) {
 	for i, t := range all {
 		pl := plot.New()
 		pl.BackgroundColor = color.White
-		pl.X.Label.Text = label
+		pl.X.Label.Text = "time since the run began, " + unit
 		if len(all) > 1 {
 			pl.Title.Text, pl.Title.Padding = t.title(), vg.Millimeter
 			if i < len(all)-1 {

@@ -349,8 +349,8 @@ func (r *room) serveData(w http.ResponseWriter, q *http.Request) {
 		r.waiting, r.left = r.waiting-1, time.Now()
 	}()
 	r.Hurry()
-	quiet := time.NewTimer(silence)
-	defer quiet.Stop()
+	ctx, cancel := context.WithTimeout(q.Context(), silence)
+	defer cancel()
 	for again := false; ; again = true {
 		r.mu.Lock()
 		news, version, data, failure := r.news, r.version, r.data, r.failure
@@ -367,10 +367,7 @@ func (r *room) serveData(w http.ResponseWriter, q *http.Request) {
 			return
 		}
 		select {
-		case <-q.Context().Done(): // the client is gone, or the server ends
-			w.WriteHeader(http.StatusNoContent)
-			return
-		case <-quiet.C:
+		case <-ctx.Done(): // nothing is new, the client is gone, or the server ends
 			w.WriteHeader(http.StatusNoContent)
 			return
 		case <-news:

@@ -68,8 +68,7 @@ func (s *Set) WriteShort(w io.Writer, keep func(metric string) bool, dots int) e
 				if l.Metrics[name] == nil {
 					l.Metrics[name] = make([]*number, len(c.Runs))
 				}
-				n := number(v)
-				l.Metrics[name][i] = &n
+				l.Metrics[name][i] = new(number(v))
 			}
 		}
 		points := s.Dots[c.ID]

@@ -230,13 +230,9 @@ func expand(c *Compare) []Compare {
 
 // varying returns the part of a selector that At and the other side do not have alike.
 func varying(sel, other Selector) Selector {
-	out := Selector{}
-	for k, v := range sel {
-		if w, has := other[k]; !has || strings.Join(w, "\x00") != strings.Join(v, "\x00") {
-			out[k] = v
-		}
-	}
-	return out
+	sel = maps.Clone(sel)
+	maps.DeleteFunc(sel, func(k string, v Values) bool { return slices.Equal(v, other[k]) })
+	return sel
 }
 
 func (s *Study) find(d data, c *Compare) Finding {

@@ -405,13 +405,10 @@ func (w writer) Table(id string) (string, error) {
 	if i < 0 {
 		return "", fmt.Errorf("no table %q", id)
 	}
-	return w.table(&w.s.Tables[i]), nil
-}
-
-func (w writer) table(t *Table) string {
+	t := &w.s.Tables[i]
 	set := w.d[t.Of]
 	if set == nil {
-		return fmt.Sprintf("*%s: no results of experiment %s.*\n", t.Title, t.Of)
+		return fmt.Sprintf("*%s: no results of experiment %s.*\n", t.Title, t.Of), nil
 	}
 	title, head := "", []string(nil)
 	for _, p := range t.Rows {
@@ -459,7 +456,7 @@ func (w writer) table(t *Table) string {
 		}
 		rows = append(rows, cells)
 	}
-	return title + grid(rows...)
+	return title + grid(rows...), nil
 }
 
 func (w writer) tableCell(t *Table, at Selector, metric string) string {
