@@ -68,10 +68,10 @@ func list(c *planner.Cycle, q Skipper, postponed func(planner.TaskID, planner.No
 			if n = c.Draft.Fastest(task.Need); n != planner.None { // it is promised
 				c.Explain(t, planner.Reason{Code: planner.Outranked, Node: n})
 				q.Skip(c, t)
-				continue
+			} else {
+				noNodeFree(c, t)
+				q.Defer(c, t)
 			}
-			c.Explain(t, planner.Reason{Code: planner.NoNodeFree, Dim: c.Draft.Short(task.Need), Node: planner.None})
-			q.Defer(c, t)
 			continue
 		}
 		if postponed(t, n) {
@@ -81,13 +81,18 @@ func list(c *planner.Cycle, q Skipper, postponed func(planner.TaskID, planner.No
 		if err != nil {
 			return err
 		}
-		if !ok {
+		if ok {
+			q.Take(c, t)
+		} else {
 			q.Defer(c, t)
-			continue
 		}
-		q.Take(c, t)
 	}
 	return nil
+}
+
+// noNodeFree says that t waits for a node with room.
+func noNodeFree(c *planner.Cycle, t planner.TaskID) {
+	c.Explain(t, planner.Reason{Code: planner.NoNodeFree, Dim: c.Draft.Short(c.Task(t).Need), Node: planner.None})
 }
 
 // begin starts an eligible task on n, which is idle for it. Where copies overlap other work and its inputs are
@@ -96,10 +101,8 @@ func list(c *planner.Cycle, q Skipper, postponed func(planner.TaskID, planner.No
 func begin(c *planner.Cycle, t planner.TaskID, n planner.NodeID) (bool, error) {
 	site, ok := c.Site(t, n)
 	if !ok || site.From > c.Now() {
-		if err := ahead(c, t, site, ok); err != nil {
-			return false, err
-		}
-		return true, nil
+		err := ahead(c, t, site, ok)
+		return err == nil, err
 	}
 	err := c.Draft.Reserve(segment(t, site, c.Now()))
 	if errors.Is(err, planner.ErrFull) {

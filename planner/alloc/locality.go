@@ -38,19 +38,6 @@ const (
 	moves
 )
 
-// Batch is how many tasks are looked at together.
-func (l *Locality) Batch(c *planner.Cycle) int {
-	if l.Most > 0 {
-		return l.Most
-	}
-	return 4 * len(c.Nodes())
-}
-
-// Reads reports whether t reads enough for its place to matter.
-func (l *Locality) Reads(c *planner.Cycle, t *planner.Task) bool {
-	return len(c.Nodes()) > 1 && len(t.Inputs) > 0 && input(c, t) >= l.Large
-}
-
 func input(c *planner.Cycle, t *planner.Task) (sum unit.Bytes) {
 	for _, f := range t.Inputs {
 		sum += c.File(f).Size
@@ -66,6 +53,17 @@ func (l *Locality) local(c *planner.Cycle, t *planner.Task, n planner.NodeID) (s
 		}
 	}
 	return sum
+}
+
+// most is how much of its input t has on the node with the most of it, of those that can hold t; at least 1.
+func (l *Locality) most(c *planner.Cycle, t *planner.Task) unit.Bytes {
+	most := unit.Bytes(1)
+	for n := range c.NodeCount() {
+		if t.Need.Fits(c.Capacity(n)) {
+			most = max(most, l.local(c, t, n))
+		}
+	}
+	return most
 }
 
 func (l *Locality) within(c *planner.Cycle, n planner.NodeID, f planner.FileID) bool {
@@ -87,7 +85,8 @@ func (l *Locality) within(c *planner.Cycle, n planner.NodeID, f planner.FileID) 
 func (l *Locality) place(c *planner.Cycle, a *Tenants, q Tenancy) error {
 	l.pending = l.pending[:0]
 	for i := range a.batch {
-		if l.Reads(c, c.Task(a.batch[i].task)) {
+		t := c.Task(a.batch[i].task)
+		if len(c.Nodes()) > 1 && len(t.Inputs) > 0 && input(c, t) >= l.Large { // else its place does not matter
 			l.pending = append(l.pending, i)
 		}
 	}
@@ -126,26 +125,18 @@ func (l *Locality) match(c *planner.Cycle, a *Tenants, q Tenancy) (bool, error) 
 			row = make([]int64, nodes)
 		}
 		var to []int
-		if a.fastest(c, t) == planner.None {
-			l.edges, l.weights = append(l.edges, to), append(l.weights, row)
-			continue
-		}
-		total := input(c, t)
-		most := unit.Bytes(1)
-		for n := range nodes {
-			if node := planner.NodeID(n); t.Need.Fits(c.Capacity(node)) {
-				most = max(most, l.local(c, t, node))
-			}
-		}
-		for n := range nodes {
-			held := l.local(c, t, planner.NodeID(n))
-			if held == 0 || !l.ByBytes && held < most || !a.open(c, planner.NodeID(n), t) {
-				continue
-			}
-			any = true
-			to = append(to, n)
-			if l.ByBytes {
-				row[n] = max(1, exact.Int(uint64(l.idle[n])).Times(uint64(held)).Floor(uint64(total)))
+		if a.fastest(c, t) != planner.None {
+			total, most := input(c, t), l.most(c, t)
+			for n := range nodes {
+				held := l.local(c, t, planner.NodeID(n))
+				if held == 0 || !l.ByBytes && held < most || !a.open(c, planner.NodeID(n), t) {
+					continue
+				}
+				any = true
+				to = append(to, n)
+				if l.ByBytes {
+					row[n] = max(1, exact.Int(uint64(l.idle[n])).Times(uint64(held)).Floor(uint64(total)))
+				}
 			}
 		}
 		l.edges, l.weights = append(l.edges, to), append(l.weights, row)
@@ -188,13 +179,7 @@ func (l *Locality) judge(c *planner.Cycle, a *Tenants, q Tenancy, b *candidate) 
 	if a.fastest(c, t) == planner.None {
 		return nil // others of the batch took the room
 	}
-	home, release := planner.NodeID(planner.None), unit.Never
-	most := unit.Bytes(1)
-	for node := range c.NodeCount() {
-		if t.Need.Fits(c.Capacity(node)) {
-			most = max(most, l.local(c, t, node))
-		}
-	}
+	home, release, most := planner.NodeID(planner.None), unit.Never, l.most(c, t)
 	l.near = append(l.near[:0], make([]bool, len(c.Platform().Groups))...)
 	for node := range c.NodeCount() {
 		if !t.Need.Fits(c.Capacity(node)) || l.local(c, t, node) < most {

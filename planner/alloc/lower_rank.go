@@ -95,15 +95,9 @@ func (p *Preemption) below(c *planner.Cycle, a planner.AttemptID, t planner.Task
 
 // regains reports whether a task that began, or continued, since then may be one to preempt for t.
 func (p *Preemption) regains(c *planner.Cycle, t planner.TaskID, since planner.Time) bool {
-	if !p.concerns(c, t) {
-		return false
-	}
-	for _, a := range p.running[c.Task(t).Workflow] {
-		if p.began[c.Attempt(a).Task] >= since && p.below(c, a, t) {
-			return true
-		}
-	}
-	return false
+	return p.concerns(c, t) && slices.ContainsFunc(p.running[c.Task(t).Workflow], func(a planner.AttemptID) bool {
+		return p.began[c.Attempt(a).Task] >= since && p.below(c, a, t)
+	})
 }
 
 // place preempts a task for t, the one looked at, and returns where that lets t stay; nowhere if none is preempted.

@@ -58,13 +58,12 @@ func (a *Tenants) makeRoom(c *planner.Cycle, q Tenancy, t planner.TaskID) error 
 	if waitFor == planner.None && fits < unit.Never {
 		waitFor = first // too late or nothing to preempt: it waits where it fits first
 	}
+	a.misfit(c, t)
 	// Every node that could hold it is kept for others, or full of the holds of frozen tasks: these continue first.
 	if waitFor == planner.None {
-		a.misfit(c, t)
 		q.Defer(c, t)
 		return nil
 	}
-	a.misfit(c, t)
 	a.close(waitFor)
 	q.Take(c, t)
 	q.Return(c, t)
@@ -163,8 +162,5 @@ func cheaper(v, w []victim) bool {
 		}
 		return n
 	}
-	if hv, hw := high(v), high(w); hv != hw {
-		return hv < hw
-	}
-	return len(v) < len(w)
+	return cmp.Or(high(v)-high(w), len(v)-len(w)) < 0
 }

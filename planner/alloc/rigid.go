@@ -199,29 +199,23 @@ func (k *known) of(t planner.TaskID, n int) ([]site, bool) {
 	return k.sites[i : i+n], had
 }
 
-// stirred reports whether anything happened that may let a waiting task be allocated. A copy that arrives as estimated
-// does not: a task that has room is allocated ahead.
-func (r *Rigid) stirred(c *planner.Cycle, q WaitingQueue) bool {
+// rearranged allocates tasks of the queue if anything happened that may let a waiting one be allocated. A copy that
+// arrives as estimated does not: a task that has room is allocated ahead.
+func (r *Rigid) rearranged(ctx context.Context, c *planner.Cycle, q WaitingQueue) error {
 	n := &c.News
-	return r.late || n.Freed || n.Changed || len(q.Fresh())+len(n.Ended)+len(n.Arrived)+len(n.Grown) > 0
-}
-
-func (r *Rigid) rearranged(ctx context.Context, c *planner.Cycle, q WaitingQueue) (err error) {
-	if !r.stirred(c, q) {
+	if !r.late && !n.Freed && !n.Changed && len(q.Fresh())+len(n.Ended)+len(n.Arrived)+len(n.Grown) == 0 {
 		return nil
 	}
 	r.late = false
 	switch r.Rearrange {
-	case InOrder:
-		err = r.inOrder(ctx, c, q)
 	case EASY:
-		err = r.easy(ctx, c, q)
+		return r.easy(ctx, c, q)
 	case PerCluster:
-		err = r.perCluster(ctx, c, q)
+		return r.perCluster(ctx, c, q)
 	case PriorityBased:
-		err = r.priorityBased(ctx, c, q)
+		return r.priorityBased(ctx, c, q)
 	}
-	return err
+	return r.inOrder(ctx, c, q)
 }
 
 // push has the outputs of tasks that have ended copied to wherever they may be read.
@@ -391,13 +385,10 @@ func (r *Rigid) soonest() place {
 
 // choose allocates the task looked at while some node has room for it; it returns nowhere if none has.
 func (r *Rigid) choose(rooms int) place {
-	switch {
-	case rooms == 0:
+	if rooms == 0 {
 		return nowhere
-	case r.Choose == Adaptive && rooms > 1:
-		return r.best(true)
 	}
-	return r.best(false)
+	return r.best(r.Choose == Adaptive && rooms > 1)
 }
 
 // estimate is where the task looked at is estimated to start, EST, and to finish, EFT: at the first point at which
@@ -462,14 +453,11 @@ func (r *Rigid) idle(c *planner.Cycle, q WaitingQueue) bool {
 		return false
 	}
 	if r.stale {
-		r.spare, r.stale = r.room(c, q.LeastCPU(c)), false
+		least := q.LeastCPU(c)
+		r.stale = false
+		r.spare = least < math.MaxInt64 && c.Draft.Fastest(unit.Vector{unit.CPU: least}) != planner.None
 	}
 	return !r.spare
-}
-
-// room reports whether any node has the given millicores free now.
-func (r *Rigid) room(c *planner.Cycle, least int64) bool {
-	return least < math.MaxInt64 && c.Draft.Fastest(unit.Vector{unit.CPU: least}) != planner.None
 }
 
 // inOrder allocates from the front of the queue as long as there is room.
@@ -485,7 +473,7 @@ func (r *Rigid) inOrder(ctx context.Context, c *planner.Cycle, q WaitingQueue) e
 			return err
 		}
 		if !done {
-			r.wait(c, t)
+			noNodeFree(c, t)
 			return r.thaw(c, q, q.Frozen(c))
 		}
 	}
@@ -506,11 +494,6 @@ func (r *Rigid) first(c *planner.Cycle, q WaitingQueue, t planner.TaskID, passed
 		return false, nil
 	}
 	return r.reserve(c, q, t, p, passed)
-}
-
-// wait says why t waits.
-func (r *Rigid) wait(c *planner.Cycle, t planner.TaskID) {
-	c.Explain(t, planner.Reason{Code: planner.NoNodeFree, Dim: c.Draft.Short(c.Task(t).Need), Node: planner.None})
 }
 
 // thaw lets frozen tasks continue that stand behind one that has to wait: it may wait for the memory they hold.
@@ -551,7 +534,7 @@ func (r *Rigid) easy(ctx context.Context, c *planner.Cycle, q WaitingQueue) erro
 				if p := r.soonest(); p.node != planner.None {
 					r.mark(p)
 				}
-				r.wait(c, t)
+				noNodeFree(c, t)
 				q.Defer(c, t)
 				blocked = true
 			}
@@ -608,10 +591,7 @@ func (r *Rigid) perCluster(ctx context.Context, c *planner.Cycle, q WaitingQueue
 		r.waiting = append(r.waiting, estimatedStart{first, len(r.waiting), t})
 	}
 	slices.SortFunc(r.waiting, func(a, b estimatedStart) int {
-		if a.at != b.at {
-			return cmp.Compare(a.at, b.at)
-		}
-		return a.position - b.position
+		return cmp.Or(cmp.Compare(a.at, b.at), a.position-b.position)
 	})
 	r.drawn = false
 	r.draw(c) // the trial allocations are not kept
@@ -630,7 +610,7 @@ func (r *Rigid) perCluster(ctx context.Context, c *planner.Cycle, q WaitingQueue
 			return err
 		}
 		if !done {
-			r.wait(c, e.task)
+			noNodeFree(c, e.task)
 			return r.thaw(c, q, q.Frozen(c))
 		}
 		if q.Expecting() {

@@ -70,11 +70,9 @@ func (s *Static) Allocate(ctx context.Context, c *planner.Cycle, q Readmitting) 
 		return nil
 	}
 	s.marked = map[planner.TaskID]bool{}
-	for _, t := range open {
-		s.marked[t] = true
-	}
 	var ready []reachable
 	for _, t := range open {
+		s.marked[t] = true
 		if _, ok := c.From(c.Task(t)); ok {
 			ready = append(ready, reachable{task: t})
 		}

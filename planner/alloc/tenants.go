@@ -1,6 +1,7 @@
 package alloc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,7 +125,7 @@ func (a *Tenants) beat(c *planner.Cycle, n planner.NodeID) planner.Time {
 func (a *Tenants) serve(ctx context.Context, c *planner.Cycle, q Tenancy) error {
 	most := 1
 	if a.Data != nil && !c.Draft.Limits() { // candidates of one batch do not know the needs of the others
-		most = a.Data.Batch(c)
+		most = cmp.Or(a.Data.Most, 4*len(c.Nodes()))
 	}
 	for a.Room != Never || c.Draft.AnyFree() {
 		if ctx.Err() != nil {
@@ -203,10 +204,8 @@ func (a *Tenants) gather(c *planner.Cycle, q Tenancy, most int) error {
 			a.emptied = a.emptied[:0]
 		}
 		fits := a.fastest(c, c.Task(t)) != planner.None
-		if len(a.batch) > 0 && (q.Resuming() || urgent != a.batch[0].urgent || !fits) {
-			return nil
-		}
-		if len(a.batch) > 0 && fits && !needs.Add(c.Task(t).Need).Fits(free) {
+		if len(a.batch) > 0 && (q.Resuming() || urgent != a.batch[0].urgent || !fits ||
+			!needs.Add(c.Task(t).Need).Fits(free)) {
 			return nil
 		}
 		if c.Phase(t) == planner.Suspended {
@@ -272,17 +271,15 @@ func (a *Tenants) keep(c *planner.Cycle, t *planner.Task) {
 }
 
 func (a *Tenants) misfit(c *planner.Cycle, t planner.TaskID) {
-	need := c.Task(t).Need
 	a.missed = true
-	if n := c.Draft.Fastest(need); n != planner.None {
-		if a.Heartbeat > 0 {
-			c.Explain(t, planner.Reason{Code: planner.PlannedLater, Node: n, At: a.beat(c, n)})
-			return
-		}
+	switch n := c.Draft.Fastest(c.Task(t).Need); {
+	case n == planner.None:
+		noNodeFree(c, t)
+	case a.Heartbeat > 0:
+		c.Explain(t, planner.Reason{Code: planner.PlannedLater, Node: n, At: a.beat(c, n)})
+	default:
 		c.Explain(t, planner.Reason{Code: planner.Outranked, Node: n})
-		return
 	}
-	c.Explain(t, planner.Reason{Code: planner.NoNodeFree, Dim: c.Draft.Short(need), Node: planner.None})
 }
 
 // fastest returns the fastest open node that is idle for t, the lowest id among equals; None if there is none.
