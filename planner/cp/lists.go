@@ -189,14 +189,12 @@ func (d *dcwf) helper(j int32, root, check bool) bool {
 
 // remap is Algorithm 6.
 func (d *dcwf) remap(j int32, root bool) bool {
-	if d.remapInOrder(j, root) {
-		return true
+	ok := d.remapInOrder(j, root)
+	if !ok && root {
+		d.byLaxity = true
+		ok = d.remapInOrder(j, root)
 	}
-	if !root {
-		return false
-	}
-	d.byLaxity = true
-	return d.remapInOrder(j, root)
+	return ok
 }
 
 // remapInOrder is Algorithm 7.

@@ -8,14 +8,13 @@
 package cp
 
 import (
-	"fmt"
-	"slices"
 	"time"
 
 	"gantry/planner/unit"
 )
 
-// Problem is a set of jobs to be scheduled from Now on.
+// Problem is a set of jobs to be scheduled from Now on. Parents are of the job of their children, and stand before
+// them; every task takes some time, and fits.
 type Problem struct {
 	Now      unit.Time
 	Capacity unit.Vector // of the summed resource
@@ -61,28 +60,4 @@ type Solution struct {
 	Late  int
 	Ends  float64 // seconds
 	Bound int     // no schedule has fewer late jobs
-	Steps int     // tasks that were placed, for good or on trial
-}
-
-// Check returns an error of a problem: a parent that does not stand before its child, or a task that fits nowhere.
-func (p *Problem) Check() error {
-	for i := range p.Tasks {
-		t := &p.Tasks[i]
-		if t.Job < 0 || int(t.Job) >= len(p.Jobs) {
-			return fmt.Errorf("task %d is of job %d; there are %d jobs", i, t.Job, len(p.Jobs))
-		}
-		for _, q := range t.Parents {
-			if q < 0 || int(q) >= i || p.Tasks[q].Job != t.Job {
-				return fmt.Errorf("task %d: parent %d has to be a task of its job that stands before it", i, q)
-			}
-		}
-		if len(t.RunOn) != len(p.Nodes) || len(p.Nodes) > 0 && !slices.Contains(t.RunOn, t.Run) {
-			return fmt.Errorf("task %d: it runs %v on %d nodes", i, t.RunOn, len(p.Nodes))
-		}
-		if t.Run <= 0 || !t.Need.Fits(p.Capacity) {
-			return fmt.Errorf("task %d runs %v and needs %v of %v: it has to take some time, and to fit", i, t.Run,
-				t.Need, p.Capacity)
-		}
-	}
-	return nil
 }

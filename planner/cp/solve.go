@@ -9,8 +9,8 @@ import (
 	"gantry/planner/unit"
 )
 
-// Solve schedules a problem, which has to pass Check. It takes the best of some list schedules. If there are at most
-// fewTasks tasks, it then searches for the fewest late jobs; steps, tasks placed on trial, bound the search.
+// Solve schedules a problem. It takes the best of some list schedules. If there are at most fewTasks tasks, it then
+// searches for the fewest late jobs; steps, tasks placed on trial, bound the search.
 func Solve(p *Problem, steps int) *Solution {
 	s := newSolver(p)
 	s.lists()
@@ -19,7 +19,7 @@ func Solve(p *Problem, steps int) *Solution {
 			s.bound = s.best.Late
 		}
 	}
-	s.best.Bound, s.best.Steps = s.bound, s.steps
+	s.best.Bound = s.bound
 	return &s.best
 }
 
@@ -196,7 +196,11 @@ func (s *solver) count(j int32, end unit.Time) {
 	}
 }
 
-func (s *solver) uncount(j int32) {
+// remove takes a placed job out.
+func (s *solver) remove(j int32) {
+	for _, t := range s.tasks[j] {
+		s.take(t)
+	}
 	s.placed[j] = false
 	s.ends -= s.end[j].Sub(s.p.Now)
 	if s.end[j] > s.p.Jobs[j].Due {
@@ -204,22 +208,9 @@ func (s *solver) uncount(j int32) {
 	}
 }
 
-// remove takes a placed job out.
-func (s *solver) remove(j int32) {
-	for _, t := range s.tasks[j] {
-		s.take(t)
-	}
-	s.uncount(j)
-}
-
-// better reports whether that number of late jobs and such ends beat the best solution.
-func (s *solver) better(late int, ends time.Duration) bool {
-	return late < s.best.Late || late == s.best.Late && ends < s.sum
-}
-
 // keep takes the present schedule, with all jobs placed, if it is the best so far.
 func (s *solver) keep() bool {
-	if !s.better(s.late, s.ends) {
+	if s.late > s.best.Late || s.late == s.best.Late && s.ends >= s.sum {
 		return false
 	}
 	s.best.Late, s.sum, s.best.Ends = s.late, s.ends, s.ends.Seconds()
