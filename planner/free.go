@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"slices"
 
 	"gantry/planner/unit"
@@ -29,13 +30,7 @@ func newFreeIndex(nodes []Node) freeIndex {
 		f.order = append(f.order, nodes[i].ID)
 	}
 	slices.SortStableFunc(f.order, func(a, b NodeID) int {
-		switch sa, sb := nodes[a].Speed, nodes[b].Speed; {
-		case sa > sb:
-			return -1
-		case sa < sb:
-			return 1
-		}
-		return 0
+		return cmp.Compare(nodes[b].Speed, nodes[a].Speed)
 	})
 	for i, n := range f.order {
 		f.place[n] = int32(i)

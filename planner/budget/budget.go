@@ -83,13 +83,10 @@ func magnitude(d time.Duration) exact.Number { return exact.Int(uint64(max(d, -d
 // common child then all get the latest sub-deadline among them; order is the topological order in which that is done,
 // so that raised values are seen. Tasks of a job without a deadline have none either.
 func (j *Job) SubDeadlines(d Distribution, order []int32) []unit.Time {
-	sub := make([]unit.Time, len(j.Tasks))
 	if j.Due == unit.Never {
-		for i := range sub {
-			sub[i] = unit.Never
-		}
-		return sub
+		return slices.Repeat([]unit.Time{unit.Never}, len(j.Tasks))
 	}
+	sub := make([]unit.Time, len(j.Tasks))
 	var phases []int32
 	count := int32(1)
 	if d == Even {

@@ -70,11 +70,7 @@ func Nodes(weights []int64, edges [][]int) []int {
 }
 
 func fill(n int) []int {
-	s := make([]int, n)
-	for i := range s {
-		s[i] = None
-	}
-	return s
+	return slices.Repeat([]int{None}, n)
 }
 
 // kuhn looks for augmenting paths from one side to the other.
@@ -139,7 +135,7 @@ func Edges(weights [][]int64) []int {
 		for n := range turned {
 			turned[n] = make([]int64, len(weights))
 			for t := range weights {
-				turned[n][t] = -weights[t][n]
+				turned[n][t] = weights[t][n]
 			}
 		}
 		for n, t := range assign(turned) {
@@ -149,14 +145,7 @@ func Edges(weights [][]int64) []int {
 		}
 		return out
 	}
-	cost := make([][]int64, len(weights))
-	for t, row := range weights {
-		cost[t] = make([]int64, nodes)
-		for n, w := range row {
-			cost[t][n] = -w
-		}
-	}
-	for t, n := range assign(cost) {
+	for t, n := range assign(weights) {
 		if n != None && weights[t][n] > 0 {
 			out[t] = n
 		}
@@ -164,10 +153,11 @@ func Edges(weights [][]int64) []int {
 	return out
 }
 
-// assign gives every row a column of its own so that the sum of the costs is least. There are at least as many columns
-// as rows. It is the Hungarian method: rows enter one by one, each by the shortest augmenting path under reduced costs.
-func assign(cost [][]int64) []int {
-	rows, cols := len(cost), len(cost[0])
+// assign gives every row a column of its own so that the sum of the weights is largest. There are at least as many
+// columns as rows. It is the Hungarian method, in which a cost is a weight below 0: rows enter one by one, each by the
+// shortest augmenting path under reduced costs.
+func assign(weights [][]int64) []int {
+	rows, cols := len(weights), len(weights[0])
 	const far = 1 << 62
 	u, v := make([]int64, rows+1), make([]int64, cols+1) // potentials; index 0 is the row that enters, or nobody
 	row, way := make([]int, cols+1), make([]int, cols+1)
@@ -185,7 +175,7 @@ func assign(cost [][]int64) []int {
 				if used[j] {
 					continue
 				}
-				if c := cost[i0-1][j-1] - u[i0] - v[j]; c < least[j] {
+				if c := -weights[i0-1][j-1] - u[i0] - v[j]; c < least[j] {
 					least[j], way[j] = c, j0
 				}
 				if least[j] < delta {

@@ -75,7 +75,13 @@ func TestKuhnMunkresChecks(t *testing.T) {
 		if c.best > 0 {
 			check("largest", match.Edges(c.weights), c.best, c.best1)
 		}
-		check("least", match.Assign(c.weights), c.least, c.least1)
+		costs := make([][]int64, len(c.weights))
+		for i, row := range c.weights {
+			for _, w := range row {
+				costs[i] = append(costs[i], -w)
+			}
+		}
+		check("least", match.Assign(costs), c.least, c.least1)
 	}
 }
 

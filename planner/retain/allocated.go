@@ -14,9 +14,7 @@ import (
 // others: "the system will suspend the lowerly ranked task to release resources for the higherly ranked task's
 // immediate execution" (section 3-3).
 type Allocated struct {
-	Requeue interface {
-		Add(c *planner.Cycle, t planner.TaskID)
-	}
+	Requeue Requeuer
 
 	offPlan []bool // by node: a task ended or left otherwise than estimated
 	tasks   []planner.TaskID
@@ -88,14 +86,13 @@ func (a *Allocated) start(c *planner.Cycle, t planner.TaskID) error {
 		c.Draft.Release(t)
 		a.Requeue.Add(c, t)
 		return nil
-	case seg.Start > c.Now():
-		err := c.Draft.Move(t, c.Now())
-		if errors.Is(err, planner.ErrFull) || errors.Is(err, planner.ErrMissing) {
-			return nil
-		}
-		return err
 	}
-	err := c.Draft.StartNow(t)
+	var err error
+	if seg.Start > c.Now() {
+		err = c.Draft.Move(t, c.Now())
+	} else {
+		err = c.Draft.StartNow(t)
+	}
 	if errors.Is(err, planner.ErrFull) || errors.Is(err, planner.ErrMissing) {
 		return nil
 	}
