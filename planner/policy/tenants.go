@@ -223,8 +223,7 @@ func urgentQueue(p Params) *order.Tenants {
 }
 
 func enhanced(p Params) *share.Rule {
-	r := share.Enhanced(int(p.Number("level")))
-	return &r
+	return new(share.Enhanced(int(p.Number("level"))))
 }
 
 func misfit(p Params) share.OnMisfit {

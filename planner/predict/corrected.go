@@ -139,10 +139,8 @@ func (r *Ratio) Sums() (measured, estimated exact.Number) {
 
 // Value returns the ratio, rounded.
 func (r *Ratio) Value() float64 {
-	if r.measured.Zero() || r.estimated.Zero() {
-		return 1
-	}
-	return r.measured.Float() / r.estimated.Float()
+	measured, estimated := r.Sums()
+	return measured.Float() / estimated.Float()
 }
 
 // Of returns d times the ratio, to the nearest nanosecond.

@@ -30,8 +30,7 @@ func (a *average) percent() *float64 {
 	if a.n == 0 {
 		return nil
 	}
-	p := 100 * a.sum / a.n
-	return &p
+	return new(100 * a.sum / a.n)
 }
 
 func (t *tally) score(by Method) Score {

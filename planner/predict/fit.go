@@ -256,8 +256,7 @@ func (f *fits) pick(features []Features, y []float64) Method {
 // samples, or if there is nothing to tell inputs apart by. Targets are above 0.
 func fit(method Method, features []Features, y []float64) (r *Regression, unseen []float64) {
 	n := len(y)
-	r = &Regression{Method: method, Least: slices.Min(y), Most: slices.Max(y),
-		Input: spanOf(features, func(f Features) unit.Bytes { return f.Input })}
+	r = &Regression{Method: method, Least: slices.Min(y), Most: slices.Max(y), Input: inputsOf(features)}
 	switch method {
 	case ByLine:
 		if r.Input.Least == r.Input.Most {
@@ -280,7 +279,7 @@ func fit(method Method, features []Features, y []float64) (r *Regression, unseen
 		}
 		r.Ridge, unseen = fitRidge(x, y, ridgePenalty)
 	default:
-		s := sorted(y)
+		s := slices.Sorted(slices.Values(y))
 		r.Median = middle(s)
 		for _, v := range y {
 			i, _ := slices.BinarySearch(s, v)
@@ -343,14 +342,14 @@ type kindFits struct {
 	peaks     []*Sample          // that memory was trained on
 }
 
-// span is the range of a feature in the samples.
+// span is the range of inputs in the samples.
 type span struct{ Least, Most unit.Bytes }
 
-// spanOf returns the span of a feature over samples, of which there is at least one.
-func spanOf(samples []Features, feature func(Features) unit.Bytes) span {
-	s := span{feature(samples[0]), feature(samples[0])}
+// inputsOf returns the span of the inputs of samples, of which there is at least one.
+func inputsOf(samples []Features) span {
+	s := span{samples[0].Input, samples[0].Input}
 	for _, f := range samples {
-		s.Least, s.Most = min(s.Least, feature(f)), max(s.Most, feature(f))
+		s.Least, s.Most = min(s.Least, f.Input), max(s.Most, f.Input)
 	}
 	return s
 }

@@ -125,9 +125,6 @@ func beyond(x, least, most float64) float64 {
 	return math.Log1p(d / max(most-least, most/2, 1))
 }
 
-// sorted is a sorted copy.
-func sorted(x []float64) []float64 { return slices.Sorted(slices.Values(x)) }
-
 // noise is how much runs of one task differ from each other: the usual standard deviation of their logarithms.
 const noise = 0.14
 

@@ -1,6 +1,8 @@
 package predict
 
 import (
+	"math"
+
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat"
@@ -19,7 +21,7 @@ func newScaler(x [][]float64) *Scaler {
 			column[i] = x[i][j]
 		}
 		s.Mean[j], s.Deviation[j] = stat.PopMeanStdDev(column, nil)
-		if s.Deviation[j] < 1e-9*max(1, abs(s.Mean[j])) {
+		if s.Deviation[j] < 1e-9*max(1, math.Abs(s.Mean[j])) {
 			s.Deviation[j] = 0
 		}
 	}
@@ -34,8 +36,6 @@ func (s *Scaler) apply(to, x []float64) {
 		}
 	}
 }
-
-func abs(x float64) float64 { return max(x, -x) }
 
 // Ridge is linear regression with the penalty Lambda, per sample, on the squares of the weights of standardised
 // features.

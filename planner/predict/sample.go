@@ -64,4 +64,4 @@ func (s *Sample) enough() float64 {
 }
 
 // declaredWork is the work by the declared runtime.
-func (s *Sample) declaredWork() float64 { return s.Declared.Seconds() * normal(s.Features.Speed) }
+func (s *Sample) declaredWork() float64 { return s.Declared.Seconds() * s.speed() }
