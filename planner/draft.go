@@ -107,8 +107,6 @@ type vacancy struct {
 	how  Vacate
 }
 
-func (v vacancy) freezes() bool { return v.how == Suspend }
-
 type copyKey struct {
 	file FileID
 	to   NodeID

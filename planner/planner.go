@@ -133,7 +133,8 @@ func (p *Planner) Plan(ctx context.Context, at Time) (*PlanCommitted, error) {
 	if err := p.policy.Plan(ctx, c); err != nil {
 		return nil, fmt.Errorf("round %d at %v: %w", p.round, at, err)
 	}
-	if i := slices.IndexFunc(p.draft.vacated, vacancy.freezes); i >= 0 && p.Thaws() {
+	freezes := func(v vacancy) bool { return v.how == Suspend }
+	if i := slices.IndexFunc(p.draft.vacated, freezes); i >= 0 && p.Thaws() {
 		return nil, fmt.Errorf("round %d at %v: the policy froze task %d without saying that it suspends tasks: "+
 			"give it the method Suspends (planner.Suspender)", p.round, at, p.draft.vacated[i].task)
 	}

@@ -36,7 +36,6 @@ type State struct {
 	ready         []TaskID // tasks in phase Ready
 	formal        []TaskID // formal tasks in phase Ready
 	kept          int      // tasks not ended that have a checkpoint
-	ended         int      // workflows ended
 	underWayCount int      // attempts under way
 	frozen        int      // of these
 	continuations int      // workflows that continue others
@@ -372,22 +371,15 @@ func (s *State) keep(l *life, done float64, in time.Duration, by AttemptID) {
 
 // mayRetry decides on another attempt and grows the need of a task that ran out of memory.
 func (s *State) mayRetry(t TaskID, o Outcome) bool {
-	if s.lives.at(t).withdrawn {
+	l, task := s.lives.at(t), s.tasks.of(t)
+	if s.View().Withdrawn(t) || int32(l.ends[o]) > s.rules.limitFor(task, o) {
 		return false
 	}
-	cancelled := s.workflows.at(s.tasks.of(t).Workflow).cancelled
-	if cancelled || int32(s.lives.at(t).ends[o]) > s.rules.limitFor(s.tasks.of(t),
-		o) {
-		return false
-	}
+	ok := true
 	if o == OutOfMemory {
-		need, ok := s.rules.grown(s.tasks.of(t).Need, s.tasks.of(t).NextMemory, s.platform.Nodes)
-		if !ok {
-			return false
-		}
-		s.tasks.of(t).Need = need
+		task.Need, ok = s.rules.grown(task.Need, task.NextMemory, s.platform.Nodes)
 	}
-	return true
+	return ok
 }
 
 func (s *State) skipDescendants(t TaskID, at Time) {
@@ -556,7 +548,6 @@ func (s *State) endWorkflow(w WorkflowID, at Time) {
 	if s.workflows.at(w).started == unit.Never && s.workflows.at(w).failed == 0 { // nothing in it takes time
 		s.workflows.at(w).started = at
 	}
-	s.ended++
 	for t := range s.all(w) {
 		if s.tasks.end(t) {
 			s.lives.pack(int(t >> pageBits))

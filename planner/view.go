@@ -53,9 +53,6 @@ func (v View) Workflow(w WorkflowID) *Workflow { return &v.s.workflows.at(w).Wor
 // Workflows returns how many workflows were admitted.
 func (v View) Workflows() int { return v.s.workflows.len() }
 
-// Ended returns how many workflows have ended.
-func (v View) Ended() int { return v.s.ended }
-
 // Present returns the workflows that have not ended, in order of arrival. It must not be changed.
 func (v View) Present() []WorkflowID { return v.s.present }
 

@@ -2,6 +2,7 @@ package plannertest
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -34,10 +35,7 @@ var someOfEverything = map[string]string{
 // after every step (see Check), brings every workflow to its end, decides the same again, and takes over in the middle
 // of a run, as after gantry resume, where all that there is is news.
 func TestPolicy(t *testing.T, fresh func() planner.Policy) {
-	loads := map[string]string{}
-	for name, text := range someOfEverything {
-		loads[name] = text
-	}
+	loads := maps.Clone(someOfEverything)
 	for seed := range uint64(4) {
 		loads[fmt.Sprint("drawn-", seed)] = Draw(rand.New(rand.NewPCG(seed, 0)), 3)
 	}
