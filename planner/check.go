@@ -276,8 +276,6 @@ func (a *arrival) checkOrder() error {
 	return nil
 }
 
-var errNotSuspended = errors.New("it is not suspended")
-
 // checkPlan reports which order of a round cannot be: one by one, and no task or attempt twice.
 func (s *State) checkPlan(b *PlanCommitted) error {
 	var few [8]TaskID
@@ -346,7 +344,7 @@ func (s *State) checkOrder(o *Order, next AttemptID) error {
 			return err
 		}
 		if s.attempts.at(o.Attempt).Resuming {
-			return errNotSuspended
+			return errors.New("it is not suspended")
 		}
 		return s.checkOf(o)
 	case OrderSuspend, OrderKill, OrderCheckpoint:

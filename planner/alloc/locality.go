@@ -38,7 +38,8 @@ const (
 	moves
 )
 
-func input(c *planner.Cycle, t *planner.Task) (sum unit.Bytes) {
+// Input is how much t reads.
+func Input(c *planner.Cycle, t *planner.Task) (sum unit.Bytes) {
 	for _, f := range t.Inputs {
 		sum += c.File(f).Size
 	}
@@ -86,7 +87,7 @@ func (l *Locality) place(c *planner.Cycle, a *Tenants, q Tenancy) error {
 	l.pending = l.pending[:0]
 	for i := range a.batch {
 		t := c.Task(a.batch[i].task)
-		if len(c.Nodes()) > 1 && len(t.Inputs) > 0 && input(c, t) >= l.Large { // else its place does not matter
+		if len(c.Nodes()) > 1 && len(t.Inputs) > 0 && Input(c, t) >= l.Large { // else its place does not matter
 			l.pending = append(l.pending, i)
 		}
 	}
@@ -126,7 +127,7 @@ func (l *Locality) match(c *planner.Cycle, a *Tenants, q Tenancy) (bool, error) 
 		}
 		var to []int
 		if a.fastest(c, t) != planner.None {
-			total, most := input(c, t), l.most(c, t)
+			total, most := Input(c, t), l.most(c, t)
 			for n := range nodes {
 				held := l.local(c, t, planner.NodeID(n))
 				if held == 0 || !l.ByBytes && held < most || !a.open(c, planner.NodeID(n), t) {

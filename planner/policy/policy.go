@@ -75,12 +75,10 @@ func (p *Param) Check(v string) error {
 const list = "N/N/…"
 
 func isList(v string) bool {
-	for _, part := range strings.Split(v, "/") {
-		if n, err := strconv.Atoi(part); err != nil || n < 1 || n > 1_000_000 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(strings.Split(v, "/"), func(part string) bool {
+		n, err := strconv.Atoi(part)
+		return err != nil || n < 1 || n > 1_000_000
+	})
 }
 
 // Params has the chosen value of every parameter of a row.

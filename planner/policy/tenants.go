@@ -325,11 +325,7 @@ func (s *suite) profile(c *planner.Cycle, w *planner.Workflow) {
 	if s.large != nil {
 		var most unit.Bytes
 		for _, t := range w.Tasks {
-			var sum unit.Bytes
-			for _, f := range c.Task(t).Inputs {
-				sum += c.File(f).Size
-			}
-			most = max(most, sum)
+			most = max(most, alloc.Input(c, c.Task(t)))
 		}
 		text := "regular: first come, first served"
 		if s.shares {
