@@ -13,6 +13,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -269,10 +270,7 @@ func (db *DB) Path() string { return db.path }
 // Close writes buffered rows and closes the log.
 func (db *DB) Close() error {
 	db.mu.Lock()
-	open := make([]*Run, 0, len(db.runs))
-	for r := range db.runs {
-		open = append(open, r)
-	}
+	open := slices.Collect(maps.Keys(db.runs))
 	db.mu.Unlock()
 	var errs []error
 	for _, r := range open {

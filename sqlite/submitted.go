@@ -68,11 +68,7 @@ func EncodeSubmission(s *executor.Submission) ([]byte, error) {
 
 // Submission reads the definition of a submission that has not arrived.
 func (s *Submitted) Submission() (*executor.Submission, error) {
-	return decodeSubmission(s.Definition)
-}
-
-func decodeSubmission(blob []byte) (*executor.Submission, error) {
-	text, err := Unpack(blob, math.MaxInt)
+	text, err := Unpack(s.Definition, math.MaxInt)
 	if err != nil {
 		return nil, err
 	}
@@ -310,7 +306,7 @@ func (r *Run) Submissions(ctx context.Context, from int) ([]executor.Submission,
 		Name string
 		Blob []byte
 	}) error {
-		sub, err := decodeSubmission(row.Blob)
+		sub, err := (&Submitted{Definition: row.Blob}).Submission()
 		if err != nil {
 			return fmt.Errorf("read log %s: run %s, submission %s: %w", r.db.path, r.info.Name, row.Name, err)
 		}

@@ -218,10 +218,7 @@ func expand(c *Compare) []Compare {
 			with := have
 			with.A = have.A.with(Selector{c.Along.Param: {c.Along.Values[i]}})
 			with.B = have.A.with(Selector{c.Along.Param: {c.Along.Values[i-1]}})
-			with.Claim = map[string]string{"rises": "above", "falls": "below"}[c.Claim]
-			if with.Claim == "" {
-				with.Claim = c.Claim
-			}
+			with.Claim = cmp.Or(map[string]string{"rises": "above", "falls": "below"}[c.Claim], c.Claim)
 			pairs = append(pairs, with)
 		}
 	}
