@@ -18,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"gantry/cmd/internal/exit"
+	"gantry/cmd/internal/term"
 	"gantry/executor/experiment"
 	"gantry/sqlite/report/results"
 	"gantry/sqlite/report/study"
@@ -214,8 +215,8 @@ func (x *exploration) run(ctx context.Context, page *bytes.Buffer) error {
 		}
 		trials = append(trials, t)
 	}
-	fmt.Fprintf(page, "# Readings of %s\n\nChosen with seed %d, %d repetitions.\n\n", x.study.Short, x.Choose.Seed,
-		x.Choose.Repetitions)
+	fmt.Fprintf(page, "# Readings of %s\n\nChosen with seed %d, %s.\n\n", x.study.Short, x.Choose.Seed,
+		term.Plural(x.Choose.Repetitions, "repetition"))
 	if n := len(readings); n < total {
 		fmt.Fprintf(page, "A Latin hypercube of %d of the %d combinations: others may hold more, and together.\n\n", n,
 			total)
@@ -226,7 +227,8 @@ func (x *exploration) run(ctx context.Context, page *bytes.Buffer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(page, "\n## Reading %d with seed %d, %d repetitions\n\n", best+1, x.Report.Seed, x.Report.Repetitions)
+	fmt.Fprintf(page, "\n## Reading %d with seed %d, %s\n\n", best+1, x.Report.Seed,
+		term.Plural(x.Report.Repetitions, "repetition"))
 	x.study.WriteTrials(page, []study.Trial{report})
 	return nil
 }
