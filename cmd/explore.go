@@ -156,13 +156,18 @@ type possible struct {
 	instead map[string]string
 }
 
-func (r *possible) String() string {
+// describe says in which respects a reading differs from others, or which values all of them have.
+func (x *exploration) describe(r *possible, shared bool) string {
 	var parts []string
 	for _, f := range r.factors {
-		parts = append(parts, f.Name+"="+f.Values[0])
+		if shared == (len(x.Bounds[f.Name]) == 1) {
+			parts = append(parts, f.Name+"="+f.Values[0])
+		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.instead)) {
-		parts = append(parts, r.instead[name]+" for "+name)
+	if shared == (len(x.Instead) == 1) {
+		for _, name := range slices.Sorted(maps.Keys(r.instead)) {
+			parts = append(parts, r.instead[name]+" for "+name)
+		}
 	}
 	return strings.Join(parts, ", ")
 }
@@ -221,6 +226,9 @@ func (x *exploration) run(ctx context.Context, page *bytes.Buffer) error {
 		fmt.Fprintf(page, "A Latin hypercube of %d of the %d combinations: others may hold more, and together.\n\n", n,
 			total)
 	}
+	if shared := x.describe(&readings[0], true); shared != "" {
+		fmt.Fprintf(page, "All readings have %s.\n\n", shared)
+	}
 	x.study.WriteTrials(page, trials)
 	best := study.Best(trials)
 	report, err := x.try(ctx, &readings[best], x.Report, "report")
@@ -260,5 +268,6 @@ func (x *exploration) try(ctx context.Context, r *possible, s split, part string
 		}
 		sets = append(sets, set)
 	}
-	return x.study.Try(r.String(), sets, map[string]map[string]string{"policy": r.instead})
+	return x.study.Try(cmp.Or(x.describe(r, false), "policies as they are"), sets,
+		map[string]map[string]string{"policy": r.instead})
 }

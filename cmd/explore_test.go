@@ -28,13 +28,17 @@ relations:
 	dir := writeFiles(t, files)
 	for range 2 {
 		expect(t, exitOK, []string{"| idle | x | x |  |  |\n| busy |  |  | x | x |\n",
-			"2. utilisation=0.2, gbf for fdws: 1 statements", "Most statements: reading 1, 1 of 2.",
-			"Pareto front: 1 2 3 4.", "never together:\n\n- idle | busy\n", "with seed 101, 3 repetitions"},
+			"2. utilisation=0.2, gbf for fdws: 1 of 2", "Most statements: reading 1, 1 of 2.",
+			"Pareto front: 1 2 3 4.", "never together;", "do:\n\n- idle | busy\n", "with seed 101, 3 repetitions"},
 			"explore", "--dir", filepath.Join(dir, "out"), filepath.Join(dir, "e.yaml"))
 	}
 	expect(t, exitOK, []string{"utilisation=0.2", "utilisation=0.9", "| statement | 1 | 2 |\n",
 		"A Latin hypercube of 2 of the 4 combinations: others may hold more, and together."}, "explore", "--dir",
 		filepath.Join(dir, "some"), filepath.Join(dir, "sampled.yaml"))
+	one := filepath.Join(dir, "one.yaml")
+	must(t, os.WriteFile(one, []byte(strings.Replace(bounds, `, "0.9"`, "", 1)), 0o644))
+	expect(t, exitOK, []string{"All readings have utilisation=0.2.\n",
+		"1. policies as they are: 1 of 2\n2. gbf for fdws"}, "explore", "--dir", filepath.Join(dir, "out"), one)
 	expect(t, exitInput, []string{"two seeds"}, "explore", filepath.Join(dir, "same.yaml"))
 	for _, c := range [][3]string{{"utilisation:", "utilization:", "did you mean utilisation?"},
 		{`["0.2", "0.9"]`, "[]", "utilisation has no values"}, {"fdws: gbf", "fdwz: gbf", "did you mean fdws?"},

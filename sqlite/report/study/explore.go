@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gantry/sqlite/report/results"
 )
@@ -62,7 +63,7 @@ func Best(trials []Trial) int {
 // WriteTrials writes the matrix of readings and of the statements with a verdict; the reading under which most
 // statements agree; the Pareto front, which are the readings whose statements no other has all of, and more; and the
 // pairs of statements that each agree under some reading, and together under none. The trials are all readings, so that
-// is proven by enumeration.
+// is proven by enumeration, for a pair that no reading leaves open.
 func (s *Study) WriteTrials(w io.Writer, trials []Trial) {
 	rows := [][]string{{"statement"}}
 	for k := range trials {
@@ -81,7 +82,7 @@ func (s *Study) WriteTrials(w io.Writer, trials []Trial) {
 	fmt.Fprintf(w, "x: agrees; ?: not decided. %d of %d statements are left out: they are marked, or these "+
 		"experiments do not measure them.\n\n%s\n", len(s.Relations)-len(rows)+1, len(s.Relations), grid(rows...))
 	for k, t := range trials {
-		fmt.Fprintf(w, "%d. %s: %d statements\n", k+1, t.Name, t.count())
+		fmt.Fprintf(w, "%d. %s: %d of %d\n", k+1, t.Name, t.count(), len(s.Relations))
 	}
 	if len(trials) == 1 {
 		return
@@ -94,17 +95,28 @@ func (s *Study) WriteTrials(w io.Writer, trials []Trial) {
 			fmt.Fprintf(w, " %d", k+1)
 		}
 	}
-	fmt.Fprintf(w, ".\n\nStatements that agree under some of the %d readings, and never together:\n\n", len(trials))
-	some := func(statements ...int) bool {
-		return slices.ContainsFunc(trials, func(t Trial) bool {
-			return !slices.ContainsFunc(statements, func(i int) bool { return t.Verdicts[i] != Agrees })
-		})
+	fmt.Fprintf(w, ".\n\nStatements that agree under some of the %d readings, and never together; in brackets the "+
+		"readings that leave open whether they do:\n\n", len(trials))
+	// under are the readings under which each statement has one of the verdicts.
+	under := func(verdicts []Verdict, statements ...int) (names []string) {
+		for k, t := range trials {
+			if !slices.ContainsFunc(statements, func(i int) bool { return !slices.Contains(verdicts, t.Verdicts[i]) }) {
+				names = append(names, strconv.Itoa(k+1))
+			}
+		}
+		return names
 	}
+	agrees := []Verdict{Agrees}
 	for a := range s.Relations {
 		for b := range a {
-			if some(a) && some(b) && !some(a, b) {
-				fmt.Fprintf(w, "- %s | %s\n", cell(s.Relations[b].Says), cell(s.Relations[a].Says))
+			if under(agrees, a) == nil || under(agrees, b) == nil || under(agrees, a, b) != nil {
+				continue
 			}
+			fmt.Fprintf(w, "- %s | %s", cell(s.Relations[b].Says), cell(s.Relations[a].Says))
+			if open := under([]Verdict{Agrees, Undecided}, a, b); open != nil {
+				fmt.Fprintf(w, " (%s)", strings.Join(open, " "))
+			}
+			fmt.Fprintln(w)
 		}
 	}
 }

@@ -362,8 +362,8 @@ func TestReadingsThatWereTried(t *testing.T) {
 	var b strings.Builder
 	s.WriteTrials(&b, trials)
 	for _, want := range []string{"1 of 4 statements are left out",
-		"| a | x |  | x |  |\n| b |  | x |  |  |\n| c |  | ? | x |  |\n\n", "3. three: 2 statements",
-		"Most statements: reading 3, 2 of 4.", "Pareto front: 2 3.", "\n- a | b\n- b | c\n"} {
+		"| a | x |  | x |  |\n| b |  | x |  |  |\n| c |  | ? | x |  |\n\n", "3. three: 2 of 4",
+		"Most statements: reading 3, 2 of 4.", "Pareto front: 2 3.", "\n- a | b\n- b | c (2)\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
