@@ -46,14 +46,17 @@ statements that no reading satisfies together. The same command continues an int
 			&cli.StringFlag{Name: "dir", Usage: "keep results in `DIR`", DefaultText: "NAME-explore"},
 			&cli.IntFlag{Name: "jobs", Aliases: []string{"j"}, Usage: "run `N` simulations at once",
 				DefaultText: "one per core"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but the page and errors"},
 		},
 		Action: exactly(1, "name one file", func(c *cli.Context) error {
+			collectSeldom()
 			x, err := readExploration(c.Args().First())
 			if err != nil {
 				return exit.Inputf("explore %s: %w", c.Args().First(), err)
 			}
 			base := filepath.Base(c.Args().First())
 			x.jobs = cmp.Or(c.Int("jobs"), runtime.NumCPU())
+			x.progress = term.New(c.Bool("quiet"))
 			x.out = cmp.Or(c.String("dir"), strings.TrimSuffix(base, filepath.Ext(base))+"-explore")
 			if err := os.MkdirAll(x.out, 0o755); err != nil {
 				return exit.With(exit.Host, err)
@@ -67,7 +70,9 @@ statements that no reading satisfies together. The same command continues an int
 				}
 				return exit.With(exit.Input, err)
 			}
-			_, err = page.WriteTo(c.App.Writer)
+			if _, err = page.WriteTo(c.App.Writer); err == nil && x.failed != nil {
+				err = exit.With(exit.TasksFailed, x.failed)
+			}
 			return err
 		}),
 	}
@@ -91,6 +96,8 @@ type exploration struct {
 	dir, out string
 	jobs     int
 	study    *study.Study
+	progress *term.Progress
+	failed   error // the first experiment with runs that could not be done
 }
 
 func readExploration(path string) (*exploration, error) {
@@ -214,6 +221,7 @@ func (x *exploration) run(ctx context.Context, page *bytes.Buffer) error {
 	readings, total := x.readings()
 	var trials []study.Trial
 	for i := range readings {
+		x.progress.Note("reading %d of %d", i+1, len(readings))
 		t, err := x.try(ctx, &readings[i], x.Choose, "choose")
 		if err != nil {
 			return err
@@ -231,6 +239,7 @@ func (x *exploration) run(ctx context.Context, page *bytes.Buffer) error {
 	}
 	x.study.WriteTrials(page, trials)
 	best := study.Best(trials)
+	x.progress.Note("reading %d with seed %d", best+1, x.Report.Seed)
 	report, err := x.try(ctx, &readings[best], x.Report, "report")
 	if err != nil {
 		return err
@@ -258,9 +267,15 @@ func (x *exploration) try(ctx context.Context, r *possible, s split, part string
 		if err != nil {
 			return study.Trial{}, err
 		}
-		err = (&experiment.Runner{File: e, Jobs: x.jobs, Store: db}).Run(ctx)
+		view := &experimentView{Progress: x.progress}
+		err = (&experiment.Runner{File: e, Jobs: x.jobs, Store: db, Report: view.report}).Run(ctx)
+		view.End()
 		if err = cmp.Or(err, db.Close()); err != nil {
 			return study.Trial{}, err
+		}
+		if n := view.last.Failed; n > 0 && x.failed == nil {
+			x.failed = fmt.Errorf("%s: %s could not be done, which the page leaves out; the first: %s", path,
+				term.Plural(n, "run"), view.failed)
 		}
 		set, err := results.Load(ctx, out)
 		if err != nil {

@@ -39,6 +39,13 @@ relations:
 	must(t, os.WriteFile(one, []byte(strings.Replace(bounds, `, "0.9"`, "", 1)), 0o644))
 	expect(t, exitOK, []string{"All readings have utilisation=0.2.\n",
 		"1. policies as they are: 1 of 2\n2. gbf for fdws"}, "explore", "--dir", filepath.Join(dir, "out"), one)
+	failing := filepath.Join(dir, "failing.yaml") // the report too, as the first of equal readings is taken
+	small := strings.Replace(bounds, "[{}, {fdws: gbf}]", "[{fdws: 'mrcp-rm:tasks=1'}]", 1)
+	must(t, os.WriteFile(failing, []byte(small), 0o644))
+	for range 2 {
+		expect(t, exitTasksFailed, []string{"reading 2 of 2\n", "5 runs could not be done, which"}, "explore", "--dir",
+			filepath.Join(dir, "failed"), failing)
+	}
 	expect(t, exitInput, []string{"two seeds"}, "explore", filepath.Join(dir, "same.yaml"))
 	for _, c := range [][3]string{{"utilisation:", "utilization:", "did you mean utilisation?"},
 		{`["0.2", "0.9"]`, "[]", "utilisation has no values"}, {"fdws: gbf", "fdwz: gbf", "did you mean fdws?"},
@@ -51,14 +58,16 @@ relations:
 	}
 }
 
-// The explorations behind the page of 3DSF can be run.
-func TestExplorationsOf3DSFAreRead(t *testing.T) {
-	files, err := filepath.Glob("../examples/experiments/3dsf/explore*/*.yaml")
-	must(t, err)
-	more, err := filepath.Glob("../examples/experiments/3dsf/explore*.yaml")
-	must(t, err)
-	if files = append(files, more...); len(files) < 10 {
-		t.Errorf("only %d explorations", len(files))
+// The explorations behind the pages can be run.
+func TestExplorationsOfThePagesAreRead(t *testing.T) {
+	var files []string
+	for _, pattern := range []string{"explore.yaml", "*/explore*.yaml", "*/explored/*.yaml"} {
+		some, err := filepath.Glob("../examples/experiments/" + pattern)
+		must(t, err)
+		if len(some) == 0 {
+			t.Errorf("no exploration is named %s", pattern)
+		}
+		files = append(files, some...)
 	}
 	for _, path := range files {
 		if _, err := readExploration(path); err != nil {
