@@ -76,6 +76,15 @@ func failAt(line int, format string, args ...any) {
 	panic(&Error{line, "expression", fmt.Sprintf(format, args...)})
 }
 
+// as is a value of a type; the message is of one of another type.
+func as[T any](v any, line int, format string, args ...any) T {
+	x, ok := v.(T)
+	if !ok {
+		failAt(line, format, args...)
+	}
+	return x
+}
+
 // made counts memory.
 func (e *Evaluator) made(line, bytes int) {
 	if !e.Keep(bytes) {
@@ -155,10 +164,7 @@ func (e *Evaluator) object(n *Node, s *scope) *Object {
 	o := &Object{Line: n.line}
 	for i := 0; i < len(n.kids); i += 2 {
 		e.each(n.comps[i/2], s, func(s *scope) {
-			key, ok := e.eval(n.kids[i], s).(string)
-			if !ok {
-				failAt(n.kids[i].line, "a key of an object has to be a text")
-			}
+			key := as[string](e.eval(n.kids[i], s), n.kids[i].line, "a key of an object has to be a text")
 			if len(o.Pairs) >= reader.MaxKeys {
 				panic(&Error{n.line, "bound", fmt.Sprintf("more than %d keys", reader.MaxKeys)})
 			}
@@ -175,23 +181,13 @@ func (e *Evaluator) each(c *clause, s *scope, f func(s *scope)) {
 		f(s)
 		return
 	}
-	from, ok := e.eval(c.from, s).(List)
-	if !ok {
-		failAt(c.line, "for %s in what is no list", c.variable)
-	}
-	for _, v := range from {
+	for _, v := range as[List](e.eval(c.from, s), c.line, "for %s in what is no list", c.variable) {
 		inner := &scope{outer: s, name: c.variable, value: v}
 		e.step(c.line, 1)
-		if c.where != nil {
-			yes, ok := e.eval(c.where, inner).(bool)
-			if !ok {
-				failAt(c.line, "the condition after if is neither true nor false")
-			}
-			if !yes {
-				continue
-			}
+		if c.where == nil || as[bool](e.eval(c.where, inner), c.line,
+			"the condition after if is neither true nor false") {
+			e.each(c.next, inner, f)
 		}
-		e.each(c.next, inner, f)
 	}
 }
 
@@ -225,10 +221,7 @@ func (e *Evaluator) chain(n *Node, s *scope) any {
 	if op := n.ops[0]; op == "and" || op == "&&" || op == "or" || op == "||" {
 		until := op == "or" || op == "||"
 		for i, kid := range n.kids {
-			v, ok := e.eval(kid, s).(bool)
-			if !ok {
-				failAt(kid.line, "%s of what is neither true nor false", op)
-			}
+			v := as[bool](e.eval(kid, s), kid.line, "%s of what is neither true nor false", op)
 			if v == until || i == len(n.kids)-1 {
 				return v
 			}
@@ -428,19 +421,14 @@ func at(n *Node, of, index any) any {
 }
 
 func (e *Evaluator) slice(n *Node, s *scope) any {
-	of, ok := e.eval(n.kids[0], s).(List)
-	if !ok {
-		failAt(n.line, "only lists have slices")
-	}
+	of := as[List](e.eval(n.kids[0], s), n.line, "only lists have slices")
 	size := int64(len(of))
 	bounds := [2]int64{0, size}
 	for i, kid := range n.kids[1:] {
 		if kid == nil {
 			continue
 		}
-		if bounds[i], ok = e.eval(kid, s).(int64); !ok {
-			failAt(kid.line, "a bound of a slice has to be a whole number")
-		}
+		bounds[i] = as[int64](e.eval(kid, s), kid.line, "a bound of a slice has to be a whole number")
 		if bounds[i] < 0 {
 			bounds[i] += size
 		}

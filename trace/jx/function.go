@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"path"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -47,6 +48,11 @@ func (c *calling) fail(format string, args ...any) {
 	failAt(c.n.line, "%s(): %s", c.n.text, fmt.Sprintf(format, args...))
 }
 
+// given is an argument, or a part of one, of a type that it has to have.
+func given[T any](c *calling, v any, must string) T {
+	return as[T](v, c.n.line, "%s(): %s", c.n.text, must)
+}
+
 func (e *Evaluator) call(n *Node, s *scope) any {
 	f := functions[n.text]
 	switch {
@@ -82,11 +88,7 @@ func (c *calling) string(i int) string {
 func (c *calling) rangeOf() any {
 	numbers := make([]int64, len(c.args))
 	for i, a := range c.args {
-		n, ok := a.(int64)
-		if !ok {
-			c.fail("its arguments have to be whole numbers, and one is %s", text(a))
-		}
-		numbers[i] = n
+		numbers[i] = given[int64](c, a, "its arguments have to be whole numbers, and one is "+text(a))
 	}
 	start, stop, step := int64(0), numbers[0], int64(1)
 	if len(numbers) > 1 {
@@ -177,10 +179,7 @@ func formatted(verb byte, v any) (string, bool) {
 func (c *calling) template() any {
 	var more *Object
 	if len(c.args) == 2 {
-		var ok bool
-		if more, ok = c.args[1].(*Object); !ok {
-			c.fail("argument 2 has to be an object")
-		}
+		more = given[*Object](c, c.args[1], "argument 2 has to be an object")
 	}
 	var b strings.Builder
 	for rest := c.string(0); rest != "" && b.Len() <= reader.MaxText; {
@@ -234,12 +233,8 @@ func (c *calling) join() any {
 	if len(c.args) == 2 {
 		with = c.string(1)
 	}
-	items, ok := c.args[0].(List)
-	if !ok {
-		c.fail("argument 1 has to be a list")
-	}
 	var b strings.Builder
-	for i, item := range items {
+	for i, item := range given[List](c, c.args[0], "argument 1 has to be a list") {
 		s, ok := item.(string)
 		if !ok {
 			c.fail("the list has %s, which is no text", text(item))
@@ -302,23 +297,14 @@ func (c *calling) escape() any {
 }
 
 func (c *calling) length() any {
-	items, ok := c.args[0].(List)
-	if !ok {
-		c.fail("it takes a list")
-	}
-	return int64(len(items))
+	return int64(len(given[List](c, c.args[0], "it takes a list")))
 }
 
 // members lists keys, values, or both; the last first, as makeflow does.
 func (c *calling) members() any {
-	o, ok := c.args[0].(*Object)
-	if !ok {
-		c.fail("it takes an object")
-	}
 	out := List{}
-	for i := range o.Pairs {
+	for _, p := range slices.Backward(given[*Object](c, c.args[0], "it takes an object").Pairs) {
 		c.e.made(c.n.line, 80)
-		p := &o.Pairs[len(o.Pairs)-1-i]
 		switch c.n.text {
 		case "keys":
 			out = append(out, p.Key)
@@ -332,44 +318,24 @@ func (c *calling) members() any {
 }
 
 func (c *calling) schema() any {
-	items, ok := c.args[0].(List)
-	if !ok {
-		c.fail("it takes a list of objects")
-	}
+	const must = "it takes a list of objects"
 	out := &Object{Line: c.n.line}
-	for _, item := range items {
-		o, ok := item.(*Object)
-		if !ok {
-			c.fail("it takes a list of objects")
-		}
-		for _, p := range o.Pairs {
+	for _, item := range given[List](c, c.args[0], must) {
+		for _, p := range given[*Object](c, item, must).Pairs {
 			if _, ok := out.Get(p.Key); !ok && len(out.Pairs) < reader.MaxKeys {
 				c.e.made(c.n.line, 64)
 				c.e.step(c.n.line, len(out.Pairs))
-				out.Pairs = append(out.Pairs, Pair{p.Key, typeOf(p.Value), p.Line})
+				out.Pairs = append(out.Pairs, Pair{p.Key, types[reflect.TypeOf(p.Value)], p.Line})
 			}
 		}
 	}
 	return out
 }
 
-func typeOf(v any) string {
-	switch v.(type) {
-	case nil:
-		return "null"
-	case bool:
-		return "boolean"
-	case int64:
-		return "integer"
-	case float64:
-		return "float"
-	case string:
-		return "string"
-	case List:
-		return "array"
-	}
-	return "object"
-}
+// types are the names of the types of values.
+var types = map[reflect.Type]string{nil: "null", reflect.TypeFor[bool](): "boolean", reflect.TypeFor[int64](): "integer",
+	reflect.TypeFor[float64](): "float", reflect.TypeFor[string](): "string", reflect.TypeFor[List](): "array",
+	reflect.TypeFor[*Object](): "object"}
 
 func (c *calling) like() any {
 	pattern := c.string(1)
@@ -407,27 +373,14 @@ func (c *calling) filter() any {
 	if len(args) != 2 {
 		c.fail("it takes 2 arguments, and not %d", len(args))
 	}
-	items, ok := c.e.eval(args[0], c.s).(List)
-	if !ok {
-		c.fail("argument 1 has to be a list of objects")
-	}
+	const must = "argument 1 has to be a list of objects"
 	out := List{}
-	for _, item := range items {
-		o, ok := item.(*Object)
-		if !ok {
-			c.fail("argument 1 has to be a list of objects")
-		}
-		v := c.e.eval(args[1], &scope{outer: c.s, of: o})
+	for _, item := range given[List](c, c.e.eval(args[0], c.s), must) {
+		v := c.e.eval(args[1], &scope{outer: c.s, of: given[*Object](c, item, must)})
 		c.e.made(c.n.line, 24)
 		if c.n.text == "project" {
 			out = append(out, v)
-			continue
-		}
-		yes, ok := v.(bool)
-		if !ok {
-			c.fail("argument 2 has to be true or false")
-		}
-		if yes {
+		} else if given[bool](c, v, "argument 2 has to be true or false") {
 			out = append(out, item)
 		}
 	}

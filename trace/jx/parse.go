@@ -5,6 +5,7 @@ package jx
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -341,17 +342,12 @@ func (p *parser) binary(level int) *Node {
 	first := operand()
 	n := Node{kind: chain, line: first.line, kids: []*Node{first}}
 	for {
-		op := ""
-		for _, o := range levels[level] {
-			if p.is(o) {
-				op = o
-			}
-		}
-		if op == "" {
+		i := slices.IndexFunc(levels[level], p.is)
+		if i < 0 {
 			break
 		}
 		p.next()
-		n.ops, n.kids = append(n.ops, op), append(n.kids, operand())
+		n.ops, n.kids = append(n.ops, levels[level][i]), append(n.kids, operand())
 		p.made(16)
 	}
 	if len(n.ops) == 0 {
