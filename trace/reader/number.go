@@ -88,10 +88,6 @@ func Digits[T string | []byte](text T) (n int64, ok bool) {
 
 // Count reads an amount in whole units of scale bytes (or of anything else), up to MaxBytes; fractions are rounded up.
 func Count(text string, scale int64) (int64, error) {
-	text = strings.TrimSpace(text)
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= -MaxBytes/scale && n <= MaxBytes/scale {
-		return n * scale, nil
-	}
 	x, err := Number(text)
 	if x = math.Ceil(x * float64(scale)); err == nil && math.Abs(x) > float64(MaxBytes) {
 		err = Above(float64(MaxBytes / scale))

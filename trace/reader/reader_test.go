@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"gantry/trace/reader"
@@ -157,12 +158,24 @@ func TestTablesHaveTheirColumnsByName(t *testing.T) {
 		{"a,a\n", ',', "", `line 1: error duplicate-key: two columns are called "a"`},
 		{"x,y\n", ',', "", "line 1: error missing-column: there is no column A"},
 		{strings.Repeat(",", reader.MaxKeys+1), ',', "", "line 1: error bound: "},
-		{"a\n" + strings.Repeat("x", reader.MaxText+100_000), ',', "", "line 2: error bound: a line of more than"},
+		{"a\n" + strings.Repeat("x", reader.MaxText), ',', "2: ", ""},
+		{"a\n" + strings.Repeat("x", reader.MaxText) + "\n1\n", ',', "2: 3: ", ""},
+		{"a\n" + strings.Repeat("x", reader.MaxText+1) + "\n", ',', "", "line 2: error bound: a line of more than"},
 	} {
 		cells, faults := read(c.text, c.sep, "A")
 		if cells != c.cells || !strings.Contains(faults, c.faults) || (faults == "") != (c.faults == "") {
 			t.Errorf("%.20q: %q, %s, want %q, %s", c.text, cells, faults, c.cells, c.faults)
 		}
+	}
+}
+
+// The part of a line before an error is not read.
+func TestATableEndsAtAnError(t *testing.T) {
+	var f reader.Faults
+	table := reader.NewTable(reader.Open(io.MultiReader(strings.NewReader("1\n2"), iotest.ErrReader(
+		io.ErrUnexpectedEOF)), 0), ',', &f)
+	if !table.Next() || table.Next() || !strings.Contains(said(&f), "line 2: error truncated: ") {
+		t.Error(table.Line, said(&f))
 	}
 }
 

@@ -3,8 +3,8 @@ package reader
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 )
@@ -15,44 +15,34 @@ type Table struct {
 	Line   int      // of Fields, from 1 on
 	Fields [][]byte // valid until the next line is read
 
-	in      *Input
+	lines   *bufio.Scanner
 	faults  *Faults
 	sep     byte // 0: any blanks
 	columns map[string]int
-	long    []byte
 }
 
 // NewTable reads the rest of a file. A separator of 0 is any blanks.
 func NewTable(in *Input, separator byte, faults *Faults) *Table {
-	return &Table{in: in, faults: faults, sep: separator}
+	t := &Table{lines: bufio.NewScanner(in), faults: faults, sep: separator}
+	t.lines.Buffer(nil, MaxText+1) // and the end of the line
+	return t
 }
 
 // Next reads the next line that is not blank. It returns false at the end, and after a fault.
 func (t *Table) Next() bool {
-	for !t.faults.Ended() {
-		line, err := t.in.ReadSlice('\n')
-		for t.long = t.long[:0]; err == bufio.ErrBufferFull; line, err = t.in.ReadSlice('\n') {
-			if t.long = append(t.long, line...); len(t.long) > MaxText {
-				t.faults.Fail("bound", t.Line+1, "", "a line of more than %d bytes", MaxText)
-				return false
-			}
-		}
-		if len(t.long) > 0 {
-			t.long = append(t.long, line...)
-			line = t.long
-		}
-		if err != nil && err != io.EOF {
-			t.faults.Damage(err, t.Line+1)
-			return false
-		}
+	for !t.faults.Ended() && t.lines.Scan() && t.lines.Err() == nil {
 		t.Line++
-		if line = bytes.TrimRight(line, "\r\n"); len(bytes.TrimSpace(line)) > 0 {
+		if line := bytes.TrimRight(t.lines.Bytes(), "\r"); len(bytes.TrimSpace(line)) > 0 {
 			t.split(line)
 			return true
 		}
-		if err == io.EOF {
-			return false
-		}
+	}
+	switch err := t.lines.Err(); {
+	case t.faults.Ended(), err == nil:
+	case errors.Is(err, bufio.ErrTooLong):
+		t.faults.Fail("bound", t.Line+1, "", "a line of more than %d bytes", MaxText)
+	default:
+		t.faults.Damage(err, t.Line+1)
 	}
 	return false
 }

@@ -156,23 +156,17 @@ const (
 )
 
 // All reads the rest, if there is room for it.
-func (in *Input) All() (data []byte, err error) {
-	var parts [][]byte
-	for err == nil {
-		part := make([]byte, 0, Window)
-		for len(part) < cap(part) && err == nil {
-			var n int
-			n, err = in.Read(part[len(part):cap(part)])
-			part = part[:len(part)+n]
-		}
-		if parts = append(parts, part); !in.Keep(2 * len(part)) {
-			return nil, &FormatError{Rule: "bound", Message: in.TooMuch()}
-		}
+func (in *Input) All() ([]byte, error) { return io.ReadAll(kept{in}) }
+
+// kept is the rest of a file that the caller keeps.
+type kept struct{ *Input }
+
+func (k kept) Read(p []byte) (int, error) {
+	n, err := k.Input.Read(p)
+	if !k.Keep(2 * n) {
+		return 0, &FormatError{Rule: "bound", Message: k.TooMuch()}
 	}
-	if err != io.EOF {
-		return nil, err
-	}
-	return slices.Concat(parts...), nil
+	return n, err
 }
 
 // FormatError describes a file that is no workflow gantry reads.

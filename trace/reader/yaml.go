@@ -31,18 +31,12 @@ type YAML struct {
 // ParseYAML returns the root of the only document of a text, or nil after a fault.
 func ParseYAML(data []byte, faults *Faults) (*YAML, *Node) {
 	y := &YAML{Faults: faults, size: len(data)}
-	if !utf8.Valid(data) {
-		n := 0
-		for n < len(data) {
-			r, size := utf8.DecodeRune(data[n:])
-			if r == utf8.RuneError && size == 1 {
-				break
-			}
-			n += size
+	line := 0
+	for text := range bytes.Lines(data) {
+		if line++; !utf8.Valid(text) {
+			faults.Fail("syntax", line, "", "not YAML: the text is not UTF-8; convert the file to UTF-8")
+			return y, nil
 		}
-		line := 1 + bytes.Count(data[:n], []byte{'\n'})
-		faults.Fail("syntax", line, "", "not YAML: the text is not UTF-8; convert the file to UTF-8")
-		return y, nil
 	}
 	if line, bound := yamlBounds(data); bound != "" {
 		y.bound(line, bound)
