@@ -351,18 +351,13 @@ func (b *builder) isAmount(t *Task, what, text string, n int64, err error, line 
 	return err == nil
 }
 
-// memory takes the peak memory; 0 says "too short to be sampled" and is not known.
+// memory takes the peak memory.
 func (b *builder) memory(t *Task, text string, scale int64, line int) {
 	n, err := reader.Count(text, scale)
-	b.memoryRead(t, text, n, err, line)
-}
-
-// memoryRead is memory of a number that was read.
-func (b *builder) memoryRead(t *Task, text string, n int64, err error, line int) {
 	b.measured(t, Memory, "memory", text, n, err, line)
 }
 
-// measured takes a number of bytes that was read; of memory 0 is not known.
+// measured takes a number of bytes that was read; a memory of 0 says "too short to be sampled" and is not known.
 func (b *builder) measured(t *Task, is Fields, name, text string, n int64, err error, line int) {
 	if !b.isAmount(t, name, text, n, err, line) || is == Memory && n == 0 {
 		return
@@ -500,7 +495,6 @@ func (b *builder) link(edges []edge) {
 	for i := range tasks {
 		tasks[i].Parents = nil
 	}
-	parents, from := make([]int32, 0, len(edges)), 0 // those of a task follow each other
 	for _, e := range edges {
 		child := &tasks[e.child]
 		if e.parent == e.child {
@@ -515,11 +509,7 @@ func (b *builder) link(edges []edge) {
 			}
 			continue
 		}
-		if kept = append(kept, e); len(child.Parents) == 0 {
-			from = len(parents)
-		}
-		parents = append(parents, e.parent)
-		child.Parents = parents[from:len(parents):len(parents)]
+		kept, child.Parents = append(kept, e), append(child.Parents, e.parent)
 	}
 	b.edges = kept
 	_ = b.wf.Link() // edges are of tasks
@@ -545,7 +535,7 @@ func (b *builder) acyclic(implied []edge) {
 	}
 	if !b.opt.Repair {
 		// The line is that of an edge of the cycle, and the first task of the message is its child.
-		e, _ := b.edge(cycle[len(cycle)-1], cycle[0])
+		e := b.edge(cycle[len(cycle)-1], cycle[0])
 		cause, pairs := "", map[[2]int32]bool{}
 		for i, c := range cycle {
 			pairs[[2]int32{cycle[(i+len(cycle)-1)%len(cycle)], c}] = true
@@ -578,8 +568,7 @@ func (b *builder) acyclic(implied []edge) {
 		})
 	}
 	for _, e := range back {
-		x, _ := b.edge(e.parent, e.child)
-		t, nor := &b.wf.Tasks[e.child], ""
+		x, t, nor := b.edge(e.parent, e.child), &b.wf.Tasks[e.child], ""
 		if unread[[2]int32{e.parent, e.child}] {
 			nor = ", nor reads what it writes"
 		}
@@ -591,15 +580,10 @@ func (b *builder) acyclic(implied []edge) {
 	b.link(slices.DeleteFunc(b.edges, dropped))
 }
 
-// edge finds an edge; b.edges is sorted.
-func (b *builder) edge(parent, child int32) (edge, bool) {
-	i, ok := slices.BinarySearchFunc(b.edges, edge{parent: parent, child: child}, func(x, y edge) int {
-		return cmp.Or(cmp.Compare(x.child, y.child), cmp.Compare(x.parent, y.parent))
-	})
-	if !ok {
-		return edge{}, false
-	}
-	return b.edges[i], true
+// edge finds an edge that there is; b.edges is sorted.
+func (b *builder) edge(parent, child int32) edge {
+	i, _ := slices.BinarySearchFunc(b.edges, edge{parent: parent, child: child}, byChild)
+	return b.edges[i]
 }
 
 // path writes a cycle as "a -> b -> a", at most a dozen names of it.

@@ -366,25 +366,20 @@ func (d *daxReader) uses() (program transformation, ok bool) {
 
 func (d *daxReader) child() {
 	ref, line := d.attr("ref"), d.x.Start
-	me, known := d.b.taskOf(ref)
 	d.children++
 	if ref == "" {
 		d.b.faults.Fail("missing-id", line, "", "a <child> without ref; name the task that depends")
 		return
 	}
 	d.each(func(name string) {
-		p, _ := d.x.Attr("ref")
-		n, ok := d.b.numbers[string(p)]
-		switch {
+		switch p := d.attr("ref"); {
 		case name != "parent":
 			return
-		case len(p) == 0:
+		case p == "":
 			d.b.faults.Fail("missing-id", d.x.Start, ref, "a <parent> of %s without ref; name the task it depends on",
 				ref)
-		case known && ok && d.b.all[n].task >= 0:
-			d.b.follows(d.b.all[n].task, me, d.x.Start)
 		default:
-			d.b.depends(string(p), ref, d.x.Start)
+			d.b.depends(p, ref, d.x.Start)
 		}
 		d.full()
 	})

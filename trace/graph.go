@@ -9,24 +9,14 @@ import (
 
 // Link gives each task the children whose parent it is, in order. The error is of a parent that is not there.
 func (w *Workflow) Link() error {
-	fanout, edges := make([]int32, len(w.Tasks)), 0
+	for i := range w.Tasks {
+		w.Tasks[i].Children = nil
+	}
 	for i := range w.Tasks {
 		for _, p := range w.Tasks[i].Parents {
 			if p < 0 || int(p) >= len(w.Tasks) {
 				return fmt.Errorf("task %s has parent %d of %d", w.Tasks[i].ID, p, len(w.Tasks))
 			}
-			fanout[p]++
-			edges++
-		}
-	}
-	children := make([]int32, edges)
-	for i, n := range fanout {
-		if w.Tasks[i].Children = nil; n > 0 {
-			w.Tasks[i].Children, children = children[:0:n], children[n:]
-		}
-	}
-	for i := range w.Tasks {
-		for _, p := range w.Tasks[i].Parents {
 			w.Tasks[p].Children = append(w.Tasks[p].Children, int32(i))
 		}
 	}

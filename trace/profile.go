@@ -88,7 +88,7 @@ func (b *builder) applyProfiles(t *Task, given profiles) {
 		case "pegasus:memory", "globus:maxmemory", "pegasus:pmc_request_memory", "condor:request_memory":
 			n, err := reader.BinaryBytes(p.value, 1<<20)
 			if isNumber(p.value) || err == nil || p.namespace == "pegasus" {
-				b.memoryRead(t, p.value, n, err, p.line)
+				b.measured(t, Memory, "memory", p.value, n, err, p.line)
 			} else {
 				b.expression(t, p)
 			}

@@ -175,15 +175,7 @@ func (g *dag) workflow(name string, tasks int, source string) *trace.Workflow {
 
 // group lists the other ends of the pairs of each of n numbers, which are the first or the second ends.
 func group(n int, pairs [][2]int32, by int) [][]int32 {
-	counts, out, all := make([]int32, n), make([][]int32, n), make([]int32, len(pairs))
-	for _, p := range pairs {
-		counts[p[by]]++
-	}
-	for i, count := range counts {
-		if count > 0 {
-			out[i], all = all[:0:count], all[count:]
-		}
-	}
+	out := make([][]int32, n)
 	for _, p := range pairs {
 		out[p[by]] = append(out[p[by]], p[1-by])
 	}
