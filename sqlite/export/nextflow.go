@@ -39,6 +39,9 @@ func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, on *e
 	if h := info.Host; h != nil && on.Programs && h.Model != "" {
 		model = h.Model
 	}
+	instant := func(at int64) string {
+		return info.Started.Add(time.Duration(at)).UTC().Format("2006-01-02 15:04:05.000")
+	}
 	onHost := executor.HostName(info.Name, filepath.Join(filepath.Dir(db.Path()), info.Name))
 	if err := sqlite.EachRow(ctx, db, func(r *struct {
 		Attempt, Try, Cores, Memory                            int64
@@ -50,18 +53,16 @@ func Nextflow(ctx context.Context, w io.Writer, db *sqlite.DB, run string, on *e
 			native = fmt.Sprintf(on.Attempts, onHost, r.Attempt)
 		}
 		realtime := between(r.Started, r.Ended)
-		cells := []string{strconv.FormatInt(r.Attempt+1, 10),
-			hash(info.Name, r.Flow, r.Task, strconv.FormatInt(r.Try, 10)), native, fullName(r.Kind, r.Task),
-			status(r.Outcome, r.Started != nil), number(r.Exit), instant(info.Started, r.Queued),
-			duration(between(r.Queued, r.Ended)), duration(realtime), load(r.CPU, realtime), memory(r.Peak),
-			"-", memory(r.Read), memory(r.Written), process(r.Kind, r.Task),
-			strconv.FormatInt((r.Cores+999)/1000, 10), held(r.Memory), instant(info.Started, r.Started),
-			instant(info.Started, r.Ended), model}
-		for i := range cells {
-			cells[i] = oneLine.Replace(cells[i])
+		held := &r.Memory
+		if *held == 0 { // that is no bound
+			held = nil
 		}
-		fmt.Fprintln(out, strings.Join(cells, "\t"))
-		return nil
+		return row(out, number(r.Attempt+1), hash(info.Name, r.Flow, r.Task, number(r.Try)), native,
+			fullName(r.Kind, r.Task), status(r.Outcome, r.Started != nil), known(r.Exit, number),
+			known(r.Queued, instant), known(between(r.Queued, r.Ended), duration), known(realtime, duration),
+			load(r.CPU, realtime), known(r.Peak, memory), "-", known(r.Read, memory), known(r.Written, memory),
+			process(r.Kind, r.Task), number((r.Cores+999)/1000), known(held, memory), known(r.Started, instant),
+			known(r.Ended, instant), model)
 	}, `SELECT a.attempt, a.try, a.hold_millicores, a.hold_memory_bytes, w.name, t.name, t.kind,
 		coalesce(a.outcome, ''), a.exit_code,
 		a.queued_ns, a.started_ns, a.ended_ns, a.cpu_user_ns + a.cpu_system_ns, a.peak_memory_bytes, a.read_bytes,
@@ -83,14 +84,10 @@ func cached(ctx context.Context, out io.Writer, db *sqlite.DB, run string) error
 		Flow, Task, Kind string
 	}) error {
 		cells := slices.Repeat([]string{"-"}, len(NextflowColumns))
-		copy(cells, []string{strconv.FormatInt(r.ID, 10), hash(run, r.Flow, r.Task, "0"), "-",
+		copy(cells, []string{number(r.ID), hash(run, r.Flow, r.Task, "0"), "-",
 			fullName(r.Kind, r.Task), "CACHED"})
 		cells[slices.Index(NextflowColumns, "process")] = process(r.Kind, r.Task)
-		for i := range cells {
-			cells[i] = oneLine.Replace(cells[i])
-		}
-		_, err := fmt.Fprintln(out, strings.Join(cells, "\t"))
-		return err
+		return row(out, cells...)
 	}, `SELECT (SELECT count(*) FROM attempts a WHERE a.run = r.id) + row_number() OVER (ORDER BY t.task),
 		w.name, t.name, t.kind
 		FROM runs r JOIN reuses u ON u.run = r.id AND u.from_run <> ''
@@ -109,15 +106,15 @@ func fullName(kind, task string) string {
 // process is the type of a task; one without a type is the only one of its process.
 func process(kind, task string) string { return cmp.Or(kind, task) }
 
-// held is the memory that an attempt held, "-" if that is no bound.
-func held(b int64) string {
-	if b == 0 {
-		return "-"
-	}
-	return memory(&b)
-}
-
 var oneLine = strings.NewReplacer("\t", " ", "\n", " ", "\r", " ")
+
+func row(out io.Writer, cells ...string) error {
+	for i := range cells {
+		cells[i] = oneLine.Replace(cells[i])
+	}
+	_, err := fmt.Fprintln(out, strings.Join(cells, "\t"))
+	return err
+}
 
 // hash is short and as good as unique within a run, in Nextflow's form.
 func hash(parts ...string) string {
@@ -150,26 +147,19 @@ func between(from, to *int64) *int64 {
 	return new(*to - *from)
 }
 
-func number(v *int64) string {
+// known is a number as text; "-" if it is not known.
+func known(v *int64, text func(int64) string) string {
 	if v == nil {
 		return "-"
 	}
-	return strconv.FormatInt(*v, 10)
+	return text(*v)
 }
 
-func instant(began time.Time, at *int64) string {
-	if at == nil {
-		return "-"
-	}
-	return began.Add(time.Duration(*at)).UTC().Format("2006-01-02 15:04:05.000")
-}
+func number(v int64) string { return strconv.FormatInt(v, 10) }
 
 // duration is in Nextflow's form: 345ms, 1.2s, 4m 19s, 1h 2m 3s.
-func duration(ns *int64) string {
-	if ns == nil {
-		return "-"
-	}
-	ms := (*ns + 500_000) / 1_000_000
+func duration(ns int64) string {
+	ms := (ns + 500_000) / 1_000_000
 	switch {
 	case ms < 1000:
 		return strconv.FormatInt(ms, 10) + "ms"
@@ -199,14 +189,11 @@ func load(cpu, realtime *int64) string {
 }
 
 // memory is in Nextflow's form: units of 1024, one decimal at most, 0 for nothing.
-func memory(b *int64) string {
-	if b == nil {
-		return "-"
-	}
-	if *b == 0 {
+func memory(b int64) string {
+	if b == 0 {
 		return "0"
 	}
-	v := float64(*b)
+	v := float64(b)
 	for _, unit := range []string{"B", "KB", "MB", "GB", "TB"} {
 		if v < 1024 {
 			return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) + " " + unit

@@ -114,12 +114,7 @@ func slug(s string) string {
 	return s[:min(len(s), 150)]
 }
 
-func titled(what, of string) string {
-	if of == "" {
-		return what
-	}
-	return what + "\n" + of
-}
+func titled(title, of string) string { return strings.TrimSuffix(title+"\n"+of, "\n") }
 
 // policies returns the names of the policies of cells, in order of appearance.
 func policies(cells []*results.Cell) []string {

@@ -123,9 +123,8 @@ func mixedLevels(g *dag, n int, m *Mixed) []int32 {
 func (m *Mixed) MixedCosts(w *trace.Workflow, n int, seed uint64) [][]int64 {
 	r := rand.New(rand.NewPCG(seed, clusterStream))
 	costs := make([][]int64, len(w.Tasks))
-	all := make([]int64, n*len(w.Tasks))
 	for i := range costs {
-		costs[i] = all[i*n : (i+1)*n : (i+1)*n]
+		costs[i] = make([]int64, n)
 		for k := range costs[i] {
 			costs[i][k] = max(1, int64(math.Round(float64(w.Tasks[i].Runtime)*(1+m.BRange*(r.Float64()-0.5)))))
 		}

@@ -333,9 +333,9 @@ func (c *calling) schema() any {
 }
 
 // types are the names of the types of values.
-var types = map[reflect.Type]string{nil: "null", reflect.TypeFor[bool](): "boolean", reflect.TypeFor[int64](): "integer",
-	reflect.TypeFor[float64](): "float", reflect.TypeFor[string](): "string", reflect.TypeFor[List](): "array",
-	reflect.TypeFor[*Object](): "object"}
+var types = map[reflect.Type]string{nil: "null", reflect.TypeFor[bool](): "boolean",
+	reflect.TypeFor[int64](): "integer", reflect.TypeFor[float64](): "float", reflect.TypeFor[string](): "string",
+	reflect.TypeFor[List](): "array", reflect.TypeFor[*Object](): "object"}
 
 func (c *calling) like() any {
 	pattern := c.string(1)

@@ -130,12 +130,11 @@ func (j *JSON) Peek() (jsontext.Kind, int) {
 }
 
 // token reads a token.
-func (j *JSON) token() (jsontext.Token, error) {
-	t, err := j.d.ReadToken()
-	if err != nil {
-		return t, j.fault(err)
+func (j *JSON) token() error {
+	if _, err := j.d.ReadToken(); err != nil {
+		return j.fault(err)
 	}
-	return t, nil
+	return nil
 }
 
 // Object calls f with each key, which is valid until f reads; f has to consume the value. null is an empty object;
@@ -175,7 +174,7 @@ func (j *JSON) group(open jsontext.Kind, what string, f func() error) error {
 		}
 		return &TypeError{line, found + " where " + what + " should be"}
 	}
-	if _, err := j.token(); err != nil {
+	if err := j.token(); err != nil {
 		return err
 	}
 	if j.d.StackDepth() > MaxDepth {
@@ -184,8 +183,7 @@ func (j *JSON) group(open jsontext.Kind, what string, f func() error) error {
 	for {
 		switch j.d.PeekKind() {
 		case '}', ']':
-			_, err := j.token()
-			return err
+			return j.token()
 		}
 		if err := f(); err != nil {
 			return err
@@ -262,7 +260,7 @@ func (j *JSON) Truth() (bool, error) {
 // Skip consumes any value.
 func (j *JSON) Skip() error {
 	for depth := j.d.StackDepth(); ; {
-		if _, err := j.token(); err != nil {
+		if err := j.token(); err != nil {
 			return err
 		}
 		switch at := j.d.StackDepth(); {

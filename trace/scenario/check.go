@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gantry/trace"
@@ -45,11 +46,8 @@ func Kind(text []byte) string {
 		for _, k := range kinds {
 			n := 0
 			for key := range keys {
-				for _, own := range k.keys {
-					if key == own || !exact && len(key) < 100 && spelling.Nearest(key, []string{own}) != "" {
-						n++
-						break
-					}
+				if slices.Contains(k.keys, key) || !exact && len(key) < 100 && spelling.Nearest(key, k.keys) != "" {
+					n++
 				}
 			}
 			if n > most {

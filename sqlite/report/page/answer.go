@@ -212,17 +212,18 @@ func (r *reader) advice() string {
 			}
 		}
 		return text + "."
-	case staging:
-		return "Moving less data would have shortened the run most: " + share + " went into staging inputs."
-	case starting:
-		return "Fewer, longer tasks would have shortened the run most: " + share + " went into starting containers."
-	case ending:
-		return "Fewer, longer tasks would have shortened the run most: " + share + " passed between the end of a " +
-			"program and the moment at which gantry knew of it."
-	case away:
-		return "Fewer preemptions would have shortened the run most: tasks were suspended for " + share + "."
 	}
-	return "Fewer failures would have shortened the run most: " + share + " went into attempts that failed."
+	return fmt.Sprintf(advices[what], share)
+}
+
+// advices say of the kinds of steps how less of them would have been.
+var advices = map[string]string{
+	staging:  "Moving less data would have shortened the run most: %s went into staging inputs.",
+	starting: "Fewer, longer tasks would have shortened the run most: %s went into starting containers.",
+	ending: "Fewer, longer tasks would have shortened the run most: %s passed between the end of a program and the " +
+		"moment at which gantry knew of it.",
+	away:     "Fewer preemptions would have shortened the run most: tasks were suspended for %s.",
+	retrying: "Fewer failures would have shortened the run most: %s went into attempts that failed.",
 }
 
 // held is the percentage of the cores that tasks held, over the whole run.

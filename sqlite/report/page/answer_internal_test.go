@@ -42,3 +42,21 @@ func TestMoreCoresAreAdvisedOnlyIfTheyWouldBeUsed(t *testing.T) {
 		}
 	}
 }
+
+func TestTheAdviceNamesTheLargestPart(t *testing.T) {
+	for part, want := range map[string]string{
+		staging:  "Moving less data would have shortened the run most: %s went into staging inputs.",
+		starting: "Fewer, longer tasks would have shortened the run most: %s went into starting containers.",
+		ending: "Fewer, longer tasks would have shortened the run most: %s passed between the end of a program and " +
+			"the moment at which gantry knew of it.",
+		away:     "Fewer preemptions would have shortened the run most: tasks were suspended for %s.",
+		retrying: "Fewer failures would have shortened the run most: %s went into attempts that failed.",
+	} {
+		r := &reader{out: &run{}, Run: &history.Run{}}
+		r.out.Answer.Parts = map[string]int64{part: 3e9, computing: 1e9}
+		want = strings.Replace(want, "%s", "3 s of the 4 s of the critical path (75 %)", 1)
+		if got := r.advice(); got != want {
+			t.Errorf("%s: %s", part, got)
+		}
+	}
+}
