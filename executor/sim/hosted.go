@@ -57,12 +57,6 @@ type Hosted struct {
 	drift     [numPhases]float64         // factor that phases of a kind share in this run
 }
 
-var (
-	_ executor.Runtime = (*Hosted)(nil)
-	_ executor.Instant = (*Hosted)(nil)
-	_ executor.Spender = (*Hosted)(nil)
-)
-
 const (
 	pStage = iota
 	pBring
@@ -98,8 +92,7 @@ type course struct {
 	usage   planner.Usage
 	step    step
 	acts    []*activity // of it, under way
-	first   []planner.FileID
-	waiters []*course // for the files that it brings
+	waiters []*course   // for the files that it brings
 	waits   int       // for files that others bring
 	next    func()    // once they have arrived
 	place   bool      // it holds one for starts
@@ -316,7 +309,6 @@ func (h *Hosted) stage(c *course) {
 		switch by := h.bringing[f.ID]; {
 		case by == nil:
 			h.bringing[f.ID] = c
-			c.first = append(c.first, f.ID)
 			files++
 			bytes += int64(f.Size)
 		case by != c && by.waiters != nil: // it is at it
@@ -327,14 +319,12 @@ func (h *Hosted) stage(c *course) {
 	if files > 0 {
 		c.waiters = []*course{}
 	}
-	bring := func() { h.phase(c, pBring, files, bytes, func() { h.brought(c) }) }
+	c.next = func() { h.phase(c, pBring, files, bytes, func() { h.brought(c) }) }
 	if files == 0 {
-		bring = func() { h.brought(c) }
+		c.next = func() { h.brought(c) }
 	}
 	if c.waits == 0 {
-		bring()
-	} else {
-		c.next = bring
+		c.next()
 	}
 }
 
@@ -666,11 +656,11 @@ func (h *Hosted) wind(c *course) {
 func (h *Hosted) report(c *course) {
 	started := c.usage.Started != unit.Never
 	c.step = cOver
-	h.release(c)
 	for _, a := range c.acts {
 		h.drop(a)
 	}
 	c.acts = nil
+	h.release(c)
 	h.tell(c)
 	if c.usage.Ended == unit.Never {
 		c.usage.Ended = h.now
@@ -680,7 +670,7 @@ func (h *Hosted) report(c *course) {
 	if started {
 		h.remove()
 	}
-	c.l, c.first = executor.Launch{}, nil // nothing is held that is over
+	c.l, c.next = executor.Launch{}, nil // nothing is held that is over
 }
 
 // remove has a container removed, beside everything else.
@@ -795,10 +785,6 @@ func (h *Hosted) kill(c *course, why planner.Outcome) {
 	switch {
 	case c.step == cPrepares:
 		c.outcome = why
-		for _, a := range c.acts {
-			h.drop(a)
-		}
-		c.acts = nil
 		h.report(c)
 	case c.step == cRuns && !c.ended:
 		c.outcome = why
@@ -843,11 +829,7 @@ func (h *Hosted) leave(a *activity) {
 	}
 	switch a.kind {
 	case aPhase:
-		last := len(h.timed) - 1
-		h.timed[a.place] = h.timed[last]
-		h.timed[a.place].place = a.place
-		h.timed[last] = nil
-		h.timed = h.timed[:last]
+		h.timed = without(h.timed, a)
 		h.count[a.which]--
 	case aPart:
 		h.resources[a.which].remove(a)
@@ -1021,9 +1003,7 @@ func (h *Hosted) fire(a *activity) {
 	a.over = true
 	h.leave(a)
 	if a.c != nil {
-		if i := slices.Index(a.c.acts, a); i >= 0 {
-			a.c.acts = slices.Delete(a.c.acts, i, i+1)
-		}
+		a.c.acts = slices.DeleteFunc(a.c.acts, func(b *activity) bool { return b == a })
 	}
 	a.then()
 }

@@ -116,12 +116,17 @@ func (r *resource) add(a *activity) {
 
 func (r *resource) remove(a *activity) {
 	p := &r.pools[a.node]
-	last := len(p.parts) - 1
-	p.parts[a.place] = p.parts[last]
-	p.parts[a.place].place = a.place
-	p.parts[last] = nil
-	p.parts = p.parts[:last]
+	p.parts = without(p.parts, a)
 	p.change(-a.wants(), -a.most, -a.pace)
+}
+
+// without takes an activity out of the list that it has its place in: the last one gets that place.
+func without(list []*activity, a *activity) []*activity {
+	last := len(list) - 1
+	list[a.place] = list[last]
+	list[a.place].place = a.place
+	list[last] = nil
+	return list[:last]
 }
 
 // turn has a part be behind, or catch up.

@@ -114,12 +114,6 @@ type Runtime struct {
 	wires    map[[2]planner.GroupID]*wire // shared links
 }
 
-var (
-	_ executor.Runtime = (*Runtime)(nil)
-	_ executor.Instant = (*Runtime)(nil)
-	_ executor.Spender = (*Runtime)(nil)
-)
-
 // New returns a runtime with nothing in it.
 func New(cfg Config) *Runtime {
 	return &Runtime{world: world{cfg: cfg, now: cfg.Start}, queue: heap.Heap[item]{Before: (*item).less}}

@@ -170,9 +170,8 @@ func (s *surveyor) rest(ctx context.Context) error {
 	}
 	wall := time.Since(begun).Seconds()
 	gantry, used := OwnCPU()-own, max(0, s.engine()-engine) // programs of the engine that end take their time with them
-	use := hostmodel.Use{GantryNanos: float64(gantry) / wall, EngineNanos: float64(used) / wall}
+	s.m.Idle = hostmodel.Use{GantryNanos: float64(gantry) / wall, EngineNanos: float64(used) / wall}
 	load.Less(used + gantry)
-	s.m.Idle = use
 	s.m.Measured.BusyCores, _ = load.Read()
 	_, err := s.perform(ctx, Trial{}) // the first is slower: the engine reads its image
 	return err
@@ -311,14 +310,12 @@ func (s *surveyor) typical(counts func(*sample) bool) (out [len(walls)]float64) 
 }
 
 func median(xs []float64) float64 {
-	if len(xs) == 0 {
+	n := len(xs)
+	if n == 0 {
 		return 0
 	}
 	slices.Sort(xs)
-	if n := len(xs); n%2 == 0 {
-		return (xs[n/2-1] + xs[n/2]) / 2
-	}
-	return xs[len(xs)/2]
+	return (xs[(n-1)/2] + xs[n/2]) / 2
 }
 
 // few is the number of files of a trial that measures files, and large the size of one that measures bytes.
@@ -417,11 +414,7 @@ func (s *surveyor) disk(ctx context.Context) error {
 	if s.Quick {
 		size = 8e6
 	}
-	sum := func(read bool) (float64, error) {
-		t := Trial{Writes: []unit.Bytes{size}}
-		if read {
-			t = Trial{Reads: []unit.Bytes{size}}
-		}
+	sum := func(t Trial) (float64, error) {
 		out, err := s.perform(ctx, slices.Repeat([]Trial{t}, streams)...)
 		if err != nil {
 			return 0, err
@@ -435,10 +428,10 @@ func (s *surveyor) disk(ctx context.Context) error {
 	}
 	d := &s.m.Disk
 	var err error
-	if d.WriteBytesPerSecond, err = sum(false); err != nil {
+	if d.WriteBytesPerSecond, err = sum(Trial{Writes: []unit.Bytes{size}}); err != nil {
 		return err
 	}
-	if d.ReadBytesPerSecond, err = sum(true); err != nil {
+	if d.ReadBytesPerSecond, err = sum(Trial{Reads: []unit.Bytes{size}}); err != nil {
 		return err
 	}
 	for _, rate := range []int64{10e6, 100e6} {

@@ -198,12 +198,6 @@ func (l *Lab) until(ctx context.Context, known func() bool) error {
 // runs reports whether a trial has not ended.
 func (l *Lab) runs(id planner.AttemptID) bool { return l.trials[id].end == nil }
 
-// Running waits until the programs of trials run.
-func (l *Lab) Running(ctx context.Context, ids []planner.AttemptID) error {
-	waits := func(id planner.AttemptID) bool { return !l.trials[id].begun && l.runs(id) }
-	return l.until(ctx, func() bool { return !slices.ContainsFunc(ids, waits) })
-}
-
 // Wait waits for the end of trials.
 func (l *Lab) Wait(ctx context.Context, ids []planner.AttemptID) (out []Result, err error) {
 	if err := l.until(ctx, func() bool { return !slices.ContainsFunc(ids, l.runs) }); err != nil {
@@ -244,18 +238,6 @@ func (l *Lab) Run(ctx context.Context, trials ...Trial) ([]Result, error) {
 	return out, nil
 }
 
-// Kill ends trials before their time.
-func (l *Lab) Kill(ctx context.Context, ids []planner.AttemptID) ([]Result, error) {
-	var errs []error
-	for _, id := range ids {
-		if l.runs(id) {
-			errs = append(errs, l.Runtime.Kill(ctx, id, planner.Killed, 0))
-		}
-	}
-	out, err := l.Wait(ctx, ids)
-	return out, errors.Join(append(errs, err)...)
-}
-
 // Busy runs f while other tasks keep a number of cores busy, and returns how those fared.
 func (l *Lab) Busy(ctx context.Context, cores int, f func() error) (programs []Result, err error) {
 	trials := make([]Trial, cores)
@@ -264,11 +246,19 @@ func (l *Lab) Busy(ctx context.Context, cores int, f func() error) (programs []R
 	}
 	ids, err := l.Start(ctx, trials...)
 	if err == nil {
-		err = l.Running(ctx, ids)
+		waits := func(id planner.AttemptID) bool { return !l.trials[id].begun && l.runs(id) }
+		err = l.until(ctx, func() bool { return !slices.ContainsFunc(ids, waits) })
 	}
 	if err == nil {
 		err = f()
 	}
-	programs, killed := l.Kill(context.WithoutCancel(ctx), ids)
-	return programs, errors.Join(err, killed)
+	ctx = context.WithoutCancel(ctx)
+	errs := []error{err}
+	for _, id := range ids {
+		if l.runs(id) {
+			errs = append(errs, l.Runtime.Kill(ctx, id, planner.Killed, 0))
+		}
+	}
+	programs, err = l.Wait(ctx, ids)
+	return programs, errors.Join(append(errs, err)...)
 }
