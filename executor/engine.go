@@ -114,10 +114,9 @@ func (e *Engine) Run(ctx context.Context) (Result, error) {
 	return Result{Ended: v.Now(), Interrupted: e.control != 0 && left > 0, Refused: e.rejected}, err
 }
 
-// called has the names of what the engine runs.
+// called has the names of the tasks, workflows and tenants of an engine, as planner.Names.
 type called struct{ e *Engine }
 
-// OfTask implements planner.Names.
 func (c called) OfTask(t planner.TaskID) (name, kind string) {
 	if s := c.e.specs[t]; s != nil {
 		return s.Name, s.Kind
@@ -125,7 +124,6 @@ func (c called) OfTask(t planner.TaskID) (name, kind string) {
 	return "", "" // its workflow has ended
 }
 
-// OfWorkflow implements planner.Names.
 func (c called) OfWorkflow(w planner.WorkflowID) string {
 	if s := c.e.specs[c.e.Planner.View().First(w)]; s != nil {
 		return s.Workflow.Name
@@ -133,7 +131,6 @@ func (c called) OfWorkflow(w planner.WorkflowID) string {
 	return ""
 }
 
-// OfTenant implements planner.Names.
 func (c called) OfTenant(m planner.TenantID) string { return c.e.Admit.TenantName(m) }
 
 // finished reports whether nothing is left to do, or to wait for once nothing more starts.
@@ -181,7 +178,7 @@ func (e *Engine) turn(ctx context.Context) error {
 		return err
 	}
 	e.answer(nil)
-	if err := e.carryOutAll(ctx, orders, now); err != nil {
+	if err := e.carryOutAll(ctx, orders); err != nil {
 		return err
 	}
 	if err := e.killCancelled(ctx); err != nil {
@@ -238,9 +235,9 @@ func (e *Engine) happen(ctx context.Context, now planner.Time, bodies []planner.
 }
 
 // carryOutAll gives the runtime its orders, and lets it forget the attempts whose end is kept now.
-func (e *Engine) carryOutAll(ctx context.Context, orders []planner.Order, now planner.Time) error {
+func (e *Engine) carryOutAll(ctx context.Context, orders []planner.Order) error {
 	for i := range orders {
-		if err := e.carryOut(ctx, &orders[i], now); err != nil {
+		if err := e.carryOut(ctx, &orders[i]); err != nil {
 			return err
 		}
 	}
@@ -568,7 +565,9 @@ func (e *Engine) plan(ctx context.Context, now planner.Time, arrived bool) (orde
 	var took time.Duration
 	if e.Wall != nil {
 		took = e.Wall() - begun
-		e.spend(took)
+		if r, ok := e.Runtime.(Spender); ok && e.Charge > 0 {
+			r.Spend(time.Duration(e.Charge * float64(took)))
+		}
 	}
 	for _, t := range e.ended {
 		e.Admit.Forget(t)
@@ -586,13 +585,6 @@ func (e *Engine) plan(ctx context.Context, now planner.Time, arrived bool) (orde
 		return nil, err
 	}
 	return append(orders, pc.Orders...), e.refuse(now, pc.Notes)
-}
-
-// spend charges the time of a round to virtual time.
-func (e *Engine) spend(took time.Duration) {
-	if r, ok := e.Runtime.(Spender); ok && e.Charge > 0 {
-		r.Spend(time.Duration(e.Charge * float64(took)))
-	}
 }
 
 // keep makes the batch durable, before anything of it has an effect.
@@ -619,11 +611,11 @@ func (e *Engine) keep(ctx context.Context) error {
 	return nil
 }
 
-func (e *Engine) carryOut(ctx context.Context, o *planner.Order, now planner.Time) error {
+func (e *Engine) carryOut(ctx context.Context, o *planner.Order) error {
 	var err error
 	switch o.Kind {
 	case planner.OrderStart:
-		err = e.Runtime.Start(ctx, e.launch(o.Attempt, now))
+		err = e.Runtime.Start(ctx, e.launch(o.Attempt))
 	case planner.OrderSuspend:
 		err = e.Runtime.Suspend(ctx, o.Attempt)
 	case planner.OrderResume:
@@ -644,7 +636,7 @@ func (e *Engine) carryOut(ctx context.Context, o *planner.Order, now planner.Tim
 }
 
 // launch is all that a runtime needs to know of an attempt.
-func (e *Engine) launch(a planner.AttemptID, now planner.Time) Launch {
+func (e *Engine) launch(a planner.AttemptID) Launch {
 	v := e.Planner.View()
 	att := v.Attempt(a)
 	l := Launch{Attempt: a, Task: att.Task, Try: att.Try, Node: att.Node, Hold: att.Hold, GPUs: att.GPUs,
@@ -700,7 +692,7 @@ func (e *Engine) Recover(ctx context.Context) error {
 	v := e.Planner.View()
 	var live []Launch
 	for a := range v.UnderWay() {
-		live = append(live, e.launch(a, v.Now()))
+		live = append(live, e.launch(a))
 	}
 	r, ok := e.Runtime.(Recoverer)
 	if !ok {
@@ -741,7 +733,7 @@ func (e *Engine) repeatOrders(ctx context.Context, live []Launch) error {
 		default:
 			continue
 		}
-		if err := e.carryOut(ctx, &o, v.Now()); err != nil {
+		if err := e.carryOut(ctx, &o); err != nil {
 			return err
 		}
 	}

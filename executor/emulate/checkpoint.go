@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"slices"
 )
 
 // CheckpointFile is where the emulator leaves its checkpoint, in its working directory. It comes there by rename, after
@@ -48,7 +49,7 @@ func (c *Checkpoint) Done(s *Spec) float64 {
 		return c.TimeDone
 	}
 	var all int64
-	for _, f := range append(s.Inputs[:len(s.Inputs):len(s.Inputs)], s.Outputs...) {
+	for _, f := range slices.Concat(s.Inputs, s.Outputs) {
 		all += max(f.Bytes, 0)
 	}
 	if all == 0 {

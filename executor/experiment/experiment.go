@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/bits"
 	"runtime"
 	"slices"
 	"sync"
@@ -108,7 +109,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		r.left[j.cell.policy]++
 	}
 	if s := r.File.Search; s != nil {
-		r.progress.Runs = len(groups) * steps(len(s.Values())) * r.repetitions()
+		r.progress.Runs = len(groups) * bits.Len(uint(len(s.Values()))) * r.repetitions() // at most: it bisects
 	} else if err := r.Store.Plan(ctx, cells); err != nil {
 		return err
 	}
@@ -222,15 +223,6 @@ func (p *plan) cells() (groups [][]Param, cells []*Cell, err error) {
 		cells = nil
 	}
 	return groups, cells, nil
-}
-
-// steps returns how often a search among n values asks at most.
-func steps(n int) int {
-	k := 0
-	for n > 0 {
-		k, n = k+1, n/2
-	}
-	return k
 }
 
 // all runs jobs side by side, and returns their outcomes in the order of the jobs.
@@ -430,9 +422,7 @@ type cache struct {
 type entry struct {
 	load       *workload
 	repetition int
-	once       sync.Once
-	subs       []executor.Submission
-	err        error
+	subs       func() ([]executor.Submission, error)
 }
 
 func (c *cache) get(w *workload, repetition int) ([]executor.Submission, error) {
@@ -443,13 +433,14 @@ func (c *cache) get(w *workload, repetition int) ([]executor.Submission, error) 
 		e = c.entries[i]
 		c.entries = slices.Delete(c.entries, i, i+1)
 	} else {
-		e = &entry{load: w, repetition: repetition}
+		e = &entry{w, repetition, sync.OnceValues(func() ([]executor.Submission, error) {
+			return w.submissions(repetition)
+		})}
 		if len(c.entries) >= c.size {
 			c.entries = slices.Delete(c.entries, 0, 1)
 		}
 	}
 	c.entries = append(c.entries, e)
 	c.mu.Unlock()
-	e.once.Do(func() { e.subs, e.err = w.submissions(repetition) })
-	return e.subs, e.err
+	return e.subs()
 }

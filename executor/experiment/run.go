@@ -91,7 +91,7 @@ func simulate(ctx context.Context, x *scenario.Experiment, c *Cell, repetition i
 	}
 	e := &executor.Engine{Planner: pl, Runtime: rt, Admit: admit,
 		Arrivals: slices.Clone(subs), Faults: executor.NewFaults(c.faults, 1, s, p)}
-	collector.Faulty(c.faults != nil)
+	collector.Faulty = c.faults != nil
 	if x.KeepTiming || c.charge > 0 {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()

@@ -18,7 +18,7 @@ func MeasureLog(ctx context.Context, log *sqlite.DB, info sqlite.RunInfo) (*metr
 	}
 	collector, err := measure(ctx, log, info, set)
 	if err == nil {
-		collector.Faulty(set.Faults != nil)
+		collector.Faulty = set.Faults != nil
 	}
 	return collector, metrics.Window{WarmUp: set.WarmUp, CoolDown: set.CoolDown}, err
 }

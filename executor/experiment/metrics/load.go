@@ -48,13 +48,10 @@ func (l *loadStats) values(put func(string, float64)) {
 	} {
 		name := "load_" + q.name
 		s := Summarise(q.values)
-		put(name+"_mean", s.Mean)
-		put(name+"_sd", s.SD)
-		put(name+"_min", s.Min)
-		put(name+"_median", s.Median)
-		put(name+"_p99", s.P99)
-		put(name+"_max", s.Max)
-		put(name+"_range", s.Max-s.Min)
+		for _, v := range []Value{{"mean", s.Mean}, {"sd", s.SD}, {"min", s.Min}, {"median", s.Median}, {"p99", s.P99},
+			{"max", s.Max}, {"range", s.Max - s.Min}} {
+			put(name+"_"+v.Name, v.Value)
+		}
 		counts := make([]float64, bins)
 		for _, v := range q.values {
 			counts[max(0, min(bins-1, int(v/q.width)))]++

@@ -83,6 +83,8 @@ func over(a, b time.Duration) float64 {
 
 // Collector follows a run. Its Watch is an executor.Engine.Watch.
 type Collector struct {
+	Faulty bool // faults are brought about: the metrics then have how tasks fare under them
+
 	platform  *planner.Platform
 	fastest   float64    // speed of a node
 	workflows []Workflow // by id
@@ -99,7 +101,6 @@ type Collector struct {
 	tenancy   tenancy
 	preempted preempted
 	searched  bool       // searches were counted
-	faulty    bool       // the experiment brings faults about
 	load      *loadStats // nil: not asked for
 	paths     [][]paths  // by workflow and admission, of workflows that have not ended
 }
@@ -112,9 +113,6 @@ func NewCollector(p *planner.Platform) *Collector {
 	}
 	return c
 }
-
-// Faulty says whether faults are brought about: the metrics then have how tasks fare under them.
-func (c *Collector) Faulty(yes bool) { c.faulty = yes }
 
 // Watch takes in a batch of events.
 func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*executor.Admission) {

@@ -87,12 +87,12 @@ func (c *Collector) Run(win Window) []Value {
 	}
 	if len(late) > 0 {
 		put("late_share", Confidence(late).Mean)
-		putHalf(put, "late_share", late)
+		put("late_share_half", BatchConfidence(late).Half)
 		turnaround := make([]float64, len(counted))
 		for i, w := range counted {
 			turnaround[i] = w.Turnaround().Seconds()
 		}
-		putHalf(put, "turnaround", turnaround)
+		put("turnaround_half", BatchConfidence(turnaround).Half)
 	}
 	sample := make([]float64, len(counted))
 	for _, m := range perWorkflow {
@@ -104,17 +104,11 @@ func (c *Collector) Run(win Window) []Value {
 		if !m.spread {
 			continue
 		}
-		put(m.name+"_sd", s.SD)
-		put(m.name+"_min", s.Min)
-		put(m.name+"_p5", s.P5)
-		put(m.name+"_p25", s.P25)
-		put(m.name+"_median", s.Median)
-		put(m.name+"_p75", s.P75)
-		put(m.name+"_p95", s.P95)
-		put(m.name+"_p99", s.P99)
-		put(m.name+"_max", s.Max)
-		put(m.name+"_low_whisker", s.LowWhisker)
-		put(m.name+"_high_whisker", s.HighWhisker)
+		for _, v := range []Value{{"sd", s.SD}, {"min", s.Min}, {"p5", s.P5}, {"p25", s.P25}, {"median", s.Median},
+			{"p75", s.P75}, {"p95", s.P95}, {"p99", s.P99}, {"max", s.Max}, {"low_whisker", s.LowWhisker},
+			{"high_whisker", s.HighWhisker}} {
+			put(m.name+"_"+v.Name, v.Value)
+		}
 	}
 	c.timing(win, counted, put)
 	if c.searched {
@@ -133,7 +127,7 @@ func (c *Collector) Run(win Window) []Value {
 	put("utilisation", ratio(busy, float64(cores)/1000*span))
 	c.tenancy.values(c, first, last, span, put)
 	c.preempted.values(put)
-	if c.faulty {
+	if c.Faulty {
 		put("retries", float64(c.preempted.again))
 		if len(lateness) > 0 {
 			put("lateness_mean", Summarise(lateness).Mean)
@@ -166,11 +160,6 @@ func (c *Collector) Run(win Window) []Value {
 	put("backfilled", float64(c.backfills))
 	put("events", float64(c.events))
 	return out
-}
-
-// putHalf puts NAME_half, half the width of the 95 % confidence interval of one run's mean by batch means.
-func putHalf(put func(name string, v float64), name string, values []float64) {
-	put(name+"_half", BatchConfidence(values).Half)
 }
 
 var perWorkflow = []struct {

@@ -16,7 +16,7 @@ func (c *Collector) timing(win Window, counted []*Workflow, put func(name string
 	}
 	s := Summarise(mapping)
 	put("mapping_mean", s.Mean)
-	putHalf(put, "mapping", mapping)
+	put("mapping_half", BatchConfidence(mapping).Half)
 	put("mapping_p99", s.P99)
 	put("mapping_max", s.Max)
 	put("mapping_share", ratio(s.Mean, turnaround))
