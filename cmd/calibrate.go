@@ -51,7 +51,6 @@ stopped by a signal.`,
 	}
 }
 
-// calibrateHost measures this host and stores the model.
 func calibrateHost(ctx context.Context, c *cli.Context) (err error) {
 	home := homeOf(c)
 	runtime := chosenRuntime(c)

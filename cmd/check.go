@@ -232,7 +232,6 @@ func inspect(file string, o checkOptions) *report {
 	return r
 }
 
-// inspectArchive reads an archive.
 func inspectArchive(file string, std io.Reader, read trace.ReadOptions) *report {
 	a, faults, err := trace.OpenArchive(file, std, read)
 	if err != nil {
@@ -387,7 +386,6 @@ func openText(path string) (*os.File, error) {
 	return f, trace.Plain(err)
 }
 
-// readText reads a file whole.
 func readText(path string) ([]byte, error) {
 	f, err := openText(path)
 	if err != nil {
@@ -441,7 +439,6 @@ func examine(file string, w *trace.Workflow, faults []trace.Fault) *report {
 	return r
 }
 
-// print writes the report for people.
 func (r *report) print(out io.Writer) error {
 	var b term.Sheet
 	verdict := "ok"
@@ -482,7 +479,6 @@ func (r *report) print(out io.Writer) error {
 	return err
 }
 
-// printWorkflow prints the numbers of a workflow.
 func (r *report) printWorkflow(b *term.Sheet) {
 	version := fmt.Sprintf("%.80s", cmp.Or(r.Version, "(no version)"))
 	list(b, "format", fmt.Sprintf("%s %s%s", r.Format, shown.Line(version), inQuotes(", workflow ", r.Name)))

@@ -19,7 +19,6 @@ func tellCommand(b io.Writer, task, command string) {
 	fmt.Fprintf(b, "%s: %s\n", shown.Line(task), shown.Line(cmp.Or(command, "emulated")))
 }
 
-// printDry prints the plan of a dry run.
 func printDry(c *cli.Context, d *session.DryRun) {
 	w := c.App.Writer
 	if asJSON(c, d) || c.Bool("quiet") {

@@ -208,7 +208,6 @@ func verdict(l *sqlite.Life) string {
 	return "was ready when the run was " + string(l.RunState)
 }
 
-// relatives lists tasks with their states.
 func relatives(all []sqlite.Relative) string {
 	const most = 5
 	var parts []string
@@ -242,7 +241,6 @@ func parentSteps(l *sqlite.Life) (steps []step) {
 	return steps
 }
 
-// waiting puts a reason into words.
 func waiting(l *sqlite.Life, x *sqlite.Waiting) string {
 	held := ""
 	if x.Holds > 0 {

@@ -213,7 +213,6 @@ func (e *exporting) rocrate() error {
 	return nil
 }
 
-// workflows are the names of those to export.
 func (e *exporting) workflows() ([]string, error) {
 	names, err := sqlite.RowsOf[string](e.c.Context, e.db, `SELECT w.name FROM runs r JOIN workflows w ON w.run = r.id
 		WHERE r.name = ? AND w.state <> 'continued' ORDER BY w.arrived_ns, w.workflow`, e.info.Name)

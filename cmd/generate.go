@@ -127,7 +127,6 @@ func parameterFlags() (flags []cli.Flag) {
 	return flags
 }
 
-// parameters reads the flags of a kind.
 func parameters(c *cli.Context, k *generate.Kind) (generate.Parameters, error) {
 	choices := k.Choices()
 	for _, key := range generate.Keys() {

@@ -148,7 +148,6 @@ func writeImage(ctx context.Context, i *debian.Image, path string, row *session.
 	return err
 }
 
-// listImages prints the images of the store.
 func listImages(c *cli.Context) error {
 	if session.HasStore() {
 		if err := oci.Enter(); err != nil {

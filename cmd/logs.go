@@ -119,7 +119,6 @@ func onlyTask(c *cli.Context, db *sqlite.DB) (args []string, err error) {
 	return []string{id, names[0]}, nil
 }
 
-// workDir is where an attempt ran.
 func workDir(home, run, workflow, task string, try int) string {
 	return filepath.Join(home, run, "work", executor.EscapeName(workflow),
 		executor.EscapeName(task)+"-"+strconv.Itoa(try))
@@ -239,7 +238,6 @@ type stream struct {
 	at   int64
 }
 
-// streamsTo are standard output and error of a task.
 func streamsTo(c *cli.Context) []*stream {
 	return []*stream{{name: ".command.out", to: term.Screened(c.App.Writer, os.Stdout)},
 		{name: ".command.err", to: term.Screened(c.App.ErrWriter, os.Stderr)}}

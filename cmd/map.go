@@ -52,7 +52,6 @@ of --outputs are results. Options are those of gantry run, and so are its exit c
 	}
 }
 
-// mapped reads the list of commands as a workflow.
 func mapped(c *cli.Context) (*trace.Workflow, error) {
 	l, path := &trace.CommandList{Template: c.Args().First(), Outputs: c.StringSlice("outputs"),
 		Task: trace.Task{Cores: c.Float64("cpus"), TimeLimit: c.Duration("time-limit"), Known: trace.Cores}}, ""

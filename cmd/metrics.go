@@ -117,7 +117,6 @@ func reportRuns(c *cli.Context, log *sqlite.DB, names []string) error {
 	return drawn(c, log, runs...)
 }
 
-// reportRun prints the metrics of a run of the log.
 func reportRun(c *cli.Context, log *sqlite.DB) error {
 	name := c.Args().First()
 	if log.OfOne() {
@@ -169,7 +168,6 @@ func drawn(c *cli.Context, log *sqlite.DB, runs ...measuredRun) error {
 	})
 }
 
-// figureOf has the data of the figures of a run.
 func figureOf(ctx context.Context, log *sqlite.DB, m measuredRun) (tables.Figure, error) {
 	f := tables.Figure{Run: m.info.Name, Policy: m.info.Policy}
 	for _, w := range m.flows {

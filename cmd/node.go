@@ -59,7 +59,6 @@ func taskProgram() string {
 	return filepath.Join(filepath.Dir(self), "gantry-task")
 }
 
-// nodeEngine opens the engine of this node.
 func nodeEngine(c *cli.Context, name string, w session.EngineWants) (container.Engine, *cgroup.Tree, error) {
 	w.Binary = taskProgram()
 	row := session.RuntimeNamed(name)
@@ -173,7 +172,6 @@ func withinFact(tree *cgroup.Tree) container.Fact {
 	return f
 }
 
-// fetchOnNode makes images present on this node.
 func fetchOnNode(c *cli.Context, r *slurm.Report, w session.EngineWants) error {
 	row := session.RuntimeNamed(r.Runtime)
 	var wanted []fetch.Wanted

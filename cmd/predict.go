@@ -226,7 +226,6 @@ func predictChoice(c *cli.Context, given *session.Settings, policy string, n int
 	return x, nil
 }
 
-// printChoices prints what to expect of the whole.
 func printChoices(c *cli.Context, of []expected) {
 	if len(of) == 0 {
 		return
@@ -239,7 +238,6 @@ func printChoices(c *cli.Context, of []expected) {
 	}
 }
 
-// storeModel keeps a model in the log.
 func storeModel(c *cli.Context, m *sqlite.TrainedModel) error {
 	s := session.New(nil, session.Options{Home: homeOf(c)})
 	defer s.Close()
@@ -300,7 +298,6 @@ func trainingRuns(c *cli.Context) ([]trainingRun, map[string]int, error) {
 	return kept, left, nil
 }
 
-// candidates reads all runs of the logs, and the traces.
 func candidates(c *cli.Context) ([]trainingRun, error) {
 	var all []trainingRun
 	traces, logs := c.StringSlice("trace"), c.StringSlice("log")

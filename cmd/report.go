@@ -181,7 +181,6 @@ func isResults(arg string) bool {
 	return err == nil && info.Mode().IsRegular() && results.IsResults(arg)
 }
 
-// writeStudy writes a page of results.
 func writeStudy(c *cli.Context) error {
 	text, err := study.WritePage(c.Context, c.StringSlice("study"), c.Args().Slice(), c.String("out"),
 		"gantry "+strings.Join(os.Args[1:], " "), c.IsSet("html"))
@@ -206,7 +205,6 @@ func writeStudy(c *cli.Context) error {
 // dotsKept bounds the workflows of each combination in a short file.
 const dotsKept = 250
 
-// saveResults writes the short form of one file of results.
 func saveResults(c *cli.Context) error {
 	if c.NArg() != 1 {
 		return exit.Usagef("report --save: name one file of results")

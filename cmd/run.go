@@ -164,7 +164,6 @@ func begin(c *cli.Context, set *session.Settings, mode sqlite.Mode, name string,
 	return err
 }
 
-// newSession makes a run as a command line asks for it.
 func newSession(c *cli.Context, set *session.Settings, name string) *session.Session {
 	return session.New(set, sessionOptions(c, name))
 }

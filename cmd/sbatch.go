@@ -70,7 +70,6 @@ or ALL. SLURM_TIME_FORMAT is how instants are written: standard, relative, or a 
 	}
 }
 
-// command is c as a command of gantry.
 func (s slurmCommand) command() *cli.Command {
 	return &cli.Command{Name: s.name, Usage: s.usage, ArgsUsage: "[OPTIONS AND ARGUMENTS OF SLURM]",
 		SkipFlagParsing: true, // they are Slurm's
@@ -303,7 +302,6 @@ func jobLabels(j *sbatch.Job, element int) api.Labels {
 	return api.Labels{slurmLabel: string(text)}
 }
 
-// jobOf is a submission as a job.
 func jobOf(st *api.Status) sbatch.Row {
 	r := sbatch.Row{ID: st.ID, User: cmp.Or(st.User, strconv.Itoa(st.UID)), UID: st.UID, Node: st.Node, Peak: st.Peak,
 		CPUTime: st.CPU, Submitted: st.Submitted, Reason: st.Reason, By: st.CancelledBy,
@@ -357,7 +355,6 @@ func jobOf(st *api.Status) sbatch.Row {
 	return r
 }
 
-// slurmState is the state of a submission as Slurm has it.
 func slurmState(st *api.Status) sbatch.State {
 	state := st.State
 	if st.Over && st.Failed > 0 && state != sqlite.Cancelled {

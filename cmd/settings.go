@@ -195,7 +195,6 @@ func readEstimates(c *cli.Context, s *session.Settings, usual string) error {
 	return nil
 }
 
-// readHostModel finds the host model of a run or a simulation.
 func readHostModel(c *cli.Context, s *session.Settings) (err error) {
 	s.StartupGiven = c.IsSet("startup")
 	stored := func() (*hostmodel.Model, error) {
@@ -262,7 +261,6 @@ func readAs(c *cli.Context, s *session.Settings, in *session.Inputs) (err error)
 	return nil
 }
 
-// readSlurm reads these flags.
 func readSlurm(c *cli.Context, s *session.Settings, on bool) error {
 	for _, flag := range []string{"slurm-job", "shared", "node-runtime"} {
 		if c.IsSet(flag) && !on {
@@ -288,7 +286,6 @@ func readSlurm(c *cli.Context, s *session.Settings, on bool) error {
 	return nil
 }
 
-// readResultsDir reads --results-dir, if it is given.
 func readResultsDir(c *cli.Context, s *session.Settings) (err error) {
 	if !c.IsSet("results-dir") {
 		return nil

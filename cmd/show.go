@@ -127,7 +127,6 @@ type taskRow struct {
 	Runtime  *float64 `json:"runtime_s"`
 }
 
-// showTasks lists the tasks of a run.
 func showTasks(c *cli.Context, db *sqlite.DB, run string) error {
 	t := columns.New(c.App.Writer, "task|type|state|node|-attempts|-wait|-runtime")
 	seconds := func(s *float64) string {

@@ -29,7 +29,6 @@ import (
 	"gantry/trace/shown"
 )
 
-// client returns the client of the server of --dir.
 func client(c *cli.Context) *api.Client {
 	cl := api.NewClient(homeOf(c))
 	if !c.Bool("quiet") {
@@ -38,7 +37,6 @@ func client(c *cli.Context) *api.Client {
 	return cl
 }
 
-// serverError gives an error of a request its exit code.
 func serverError(err error) error {
 	refused := new(api.Error)
 	switch coded := new(exit.Error); {
@@ -137,7 +135,6 @@ func readHanding(c *cli.Context, about *api.Server) (*handing, error) {
 	return h, readGiven(c, h.set)
 }
 
-// workflows reads the workflows on the command line.
 func (h *handing) workflows(about *api.Server) ([]executor.Submission, error) {
 	p := &session.Planning{Set: h.set, Platform: &planner.Platform{}, View: term.New(h.Bool("quiet"))}
 	if err := json.Unmarshal(about.Platform, p.Platform); err != nil {
@@ -323,7 +320,6 @@ func foretold(c *cli.Context, cl *api.Client, ids []int64) (all []*api.Status, l
 	return all, late
 }
 
-// expectation describes the prediction for a submission.
 func expectation(st *api.Status) string {
 	x := st.Expected
 	if x == nil {
@@ -426,7 +422,6 @@ func printQueue(c *cli.Context, q *api.Queue) {
 	}
 }
 
-// queued is the row of a submission.
 func queued(s api.Status) []any {
 	user := cmp.Or(s.User, strconv.Itoa(s.UID))
 	if s.Veiled {
@@ -651,7 +646,6 @@ func drain(c *cli.Context, cl *api.Client) error {
 	return nil
 }
 
-// printTenants lists how the tenants stand.
 func printTenants(c *cli.Context, q *api.Tenants) {
 	w := c.App.Writer
 	columns.List(w, q.Tenants, 0, "tenant|-workflows|-present|-waiting|-running|-cores|-memory|-share|of|-mean wait|"+

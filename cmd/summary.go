@@ -123,7 +123,6 @@ func printOverview(b *term.Sheet, s *summary.Run) {
 	b.WriteString("\n\n")
 }
 
-// predictedText describes the prediction of the makespan.
 func predictedText(s *summary.Run) string {
 	if len(s.Predictions) == 0 || s.Predictions[0].Scope != sqlite.ScopeRun {
 		return ""
@@ -150,7 +149,6 @@ func predicted(s *summary.Run, scope string) map[string]*sqlite.Span {
 	return all
 }
 
-// printWorkflows prints a table of at most most workflows.
 func printWorkflows(b *term.Sheet, s *summary.Run, most int) {
 	expected := predicted(s, sqlite.ScopeWorkflow)
 	columns.List(b, s.WorkflowRow, most, "workflow|state|-tasks|-done|-wait|?-predicted|-makespan|-response",
@@ -159,7 +157,6 @@ func printWorkflows(b *term.Sheet, s *summary.Run, most int) {
 		})
 }
 
-// printTypes prints a table of at most most types of task.
 func printTypes(b *term.Sheet, s *summary.Run, most int) {
 	expected := predicted(s, sqlite.ScopeKind)
 	columns.List(b, s.Kinds, most, "type|-tasks|-estimated|?-predicted|-measured|-min|-max|-CPU|-peak memory|-read|"+
@@ -190,7 +187,6 @@ func printEstimates(b *term.Sheet, s *summary.Run) {
 		})
 }
 
-// printNodes prints a table of at most most nodes.
 func printNodes(b *term.Sheet, s *summary.Run, most int) {
 	columns.List(b, s.Nodes, most, "node|-cores|-speed|-attempts|-cores held|-cores used",
 		func(n summary.Node) []any {
@@ -250,7 +246,6 @@ func printFailures(b *term.Sheet, s *summary.Run, name string) {
 	}
 }
 
-// printImages prints the images that ran, with their digests.
 func printImages(b *term.Sheet, s *summary.Run) {
 	for i, x := range s.Images {
 		if i == maxSummaryImages && len(s.Images) > i+1 {
@@ -426,7 +421,6 @@ func askForLog(c *cli.Context, names []string) (*sqlite.DB, error) {
 // manyTasks is the size from which a simulation is not summed up when it ends: that took more than a tenth of its time.
 const manyTasks = 20_000
 
-// summarise prints the summary of a run that has ended.
 func summarise(ctx context.Context, c *cli.Context, o session.Outcome) error {
 	if c.Bool("quiet") && !c.Bool("json") {
 		return nil

@@ -81,7 +81,6 @@ const attemptsToLearnFrom = `WITH x AS (
 
 var reasons = [...]string{1: partly, unwell, timeless, unsized, resized}
 
-// measure reads the attempts of a run.
 func (r *trainingRun) measure(ctx context.Context, db *sqlite.DB) error {
 	r.LeftOut = map[string]int{}
 	return sqlite.EachRow(ctx, db, func(a *struct {

@@ -94,7 +94,6 @@ func watch(c *cli.Context) error {
 	return serveUntilOver(c, server, err)
 }
 
-// watchAll serves the page of the directory.
 func watchAll(c *cli.Context) error {
 	db, err := openLog(c)
 	if err == nil {
@@ -120,7 +119,6 @@ func serveUntilOver(c *cli.Context, server *live.Server, err error) error {
 	return nil
 }
 
-// listen opens the server of a page.
 func listen(c *cli.Context, of live.Source) (*live.Server, error) {
 	server, err := live.Listen(c.Int("port"), of)
 	if err != nil {

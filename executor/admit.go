@@ -113,7 +113,6 @@ func (a *Admitter) Resume(adm *Admission) {
 	a.declare(adm)
 }
 
-// tenantIs numbers a tenant.
 func (a *Admitter) tenantIs(name string, m planner.TenantID) {
 	a.tenants[name] = m
 	a.called = planner.Extend(a.called, int(m)+1)
@@ -478,7 +477,7 @@ func MergeEnv(env, over []string) []string {
 		return env
 	}
 	of := map[string]string{}
-	for _, e := range append(env[:len(env):len(env)], over...) {
+	for _, e := range slices.Concat(env, over) {
 		name, _, _ := strings.Cut(e, "=")
 		of[name] = e
 	}
@@ -965,7 +964,6 @@ func (a *Admitter) kind(name string, adm *Admission) planner.KindID {
 	return id
 }
 
-// name numbers a new kind.
 func (a *Admitter) name(kind string) planner.KindID {
 	id := planner.KindID(len(a.kinds))
 	a.kinds[kind] = id
@@ -975,7 +973,6 @@ func (a *Admitter) name(kind string) planner.KindID {
 	return id
 }
 
-// taskIDs numbers tasks.
 func (a *Admitter) taskIDs(at []int32) []planner.TaskID {
 	return convert(at, func(p int32) planner.TaskID { return a.tasks + planner.TaskID(p) })
 }

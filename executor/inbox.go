@@ -89,14 +89,12 @@ func (b *Inbox) open() bool {
 	return !b.closed || len(b.queue) > 0
 }
 
-// pending reports whether something waits.
 func (b *Inbox) pending() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.queue) > 0
 }
 
-// take empties the inbox.
 func (b *Inbox) take() []*request {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -347,7 +345,6 @@ func (e *Engine) apart(sub *Submission, refs map[int64]Ref) {
 	sub.Joins = &join
 }
 
-// requests carries out the requests of the inbox.
 func (e *Engine) requests(now planner.Time) {
 	if e.Inbox == nil {
 		return

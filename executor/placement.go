@@ -35,7 +35,6 @@ const (
 // placementStream keeps these draws apart from others by the same seed.
 const placementStream = 104
 
-// blocks returns how many blocks a file of that size has.
 func (p *Placement) blocks(size int64) int32 {
 	if p.Block <= 0 || size <= int64(p.Block) {
 		return 1

@@ -199,7 +199,6 @@ type QueueOf struct {
 // MaxAsked bounds the ids and the users of a QueueOf.
 const MaxAsked = 500
 
-// query is the query of a request.
 func (q QueueOf) query() string {
 	text, _ := json.Marshal(q) // numbers can be written
 	return url.Values{"of": {string(text)}}.Encode()

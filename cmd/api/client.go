@@ -213,7 +213,6 @@ func (c *Client) once(ctx context.Context, method, path string, body []byte, out
 	return nil
 }
 
-// get sends a request, and returns its answer.
 func get[T any](ctx context.Context, c *Client, method, path string, in any) (*T, error) {
 	out := new(T)
 	return out, c.Do(ctx, method, path, in, out)

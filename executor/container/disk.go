@@ -30,7 +30,6 @@ func (r *Runtime) watchDisk() {
 	}
 }
 
-// live are the attempts that run.
 func (r *Runtime) live() (live []*attempt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

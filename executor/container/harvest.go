@@ -366,7 +366,6 @@ func (h *harvest) full(words string) (said string) {
 	return said
 }
 
-// bare reports whether a directory has no entry.
 func bare(dir string) bool {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -33,7 +33,6 @@ func New(origin time.Time) *Runtime { return &Runtime{origin: origin} }
 // Now implements executor.Clock.
 func (r *Runtime) Now() planner.Time { return planner.Time(time.Since(r.origin)) }
 
-// Start implements executor.Runtime.
 func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 	if r.know(l.Attempt) {
 		return nil
@@ -77,7 +76,6 @@ func (r *Runtime) know(a planner.AttemptID) bool {
 	return was
 }
 
-// Copy implements executor.Runtime.
 func (r *Runtime) Copy(ctx context.Context, c executor.Copy) error {
 	r.bodies = append(r.bodies, planner.FileAppeared{File: c.File, Node: c.To})
 	return nil
@@ -86,26 +84,20 @@ func (r *Runtime) Copy(ctx context.Context, c executor.Copy) error {
 // Suspend implements executor.Runtime: every attempt has ended already.
 func (r *Runtime) Suspend(ctx context.Context, a planner.AttemptID) error { return nil }
 
-// Resume implements executor.Runtime.
 func (r *Runtime) Resume(ctx context.Context, a planner.AttemptID) error { return nil }
 
-// Kill implements executor.Runtime.
 func (r *Runtime) Kill(ctx context.Context, a planner.AttemptID, why planner.Outcome, grace time.Duration) error {
 	return nil
 }
 
-// Checkpoint implements executor.Runtime.
 func (r *Runtime) Checkpoint(ctx context.Context, a planner.AttemptID, grace time.Duration) error {
 	return nil
 }
 
-// Forget implements executor.Runtime.
 func (r *Runtime) Forget(ctx context.Context, a planner.AttemptID) error { return nil }
 
-// Close implements executor.Runtime.
 func (r *Runtime) Close() error { return nil }
 
-// Next implements executor.Runtime.
 func (r *Runtime) Next(ctx context.Context, until planner.Time) ([]planner.Body, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

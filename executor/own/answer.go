@@ -240,17 +240,15 @@ func (p *Policy) follow(ctx context.Context, c *planner.Cycle, said *answer) err
 	return nil
 }
 
-// inOrder is a queue of tasks in a given order. Those that want no place, or want one later, are passed over.
+// inOrder is a planner.Queue of tasks in a given order. Those that want no place, or a later one, are passed over.
 type inOrder struct {
 	tasks   []planner.TaskID
 	ahead   bool
 	misfits []unit.Vector
 }
 
-// Update implements planner.Queue.
 func (*inOrder) Update(*planner.Cycle) {}
 
-// Next implements planner.Queue.
 func (q *inOrder) Next(c *planner.Cycle) (planner.TaskID, bool) {
 	for ; len(q.tasks) > 0; q.tasks = q.tasks[1:] {
 		t := q.tasks[0]
@@ -263,13 +261,10 @@ func (q *inOrder) Next(c *planner.Cycle) (planner.TaskID, bool) {
 	return planner.None, false
 }
 
-// Take implements planner.Queue.
 func (q *inOrder) Take(*planner.Cycle, planner.TaskID) { q.tasks = q.tasks[1:] }
 
-// Skip implements alloc.Skipper.
 func (q *inOrder) Skip(*planner.Cycle, planner.TaskID) { q.tasks = q.tasks[1:] }
 
-// Defer implements planner.Queue.
 func (q *inOrder) Defer(c *planner.Cycle, t planner.TaskID) {
 	if q.tasks = q.tasks[1:]; !c.Draft.Limited(t) {
 		q.misfits = append(q.misfits, c.Task(t).Need)

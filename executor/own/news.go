@@ -175,7 +175,6 @@ func (p *Policy) ready(c *planner.Cycle, id planner.TaskID) readyInfo {
 
 func (p *Policy) rank(t *planner.Task) int64 { return int64(p.ranks.Time(t)) }
 
-// runs has the estimated runs of a task.
 func (p *Policy) runs(c *planner.Cycle, t *planner.Task) []byte {
 	alike := c.BySpeed(t)
 	runs := make([]time.Duration, len(p.kinds)) // of those that stand for others

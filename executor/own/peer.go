@@ -118,7 +118,6 @@ func (p *peer) speaks() bool {
 	return said
 }
 
-// ask sends a message and reads the answer.
 func (p *Policy) ask(ctx context.Context, message, into any) error {
 	if p.peer.speaks() {
 		return errors.New("it has said more than one line to a message")
@@ -159,7 +158,6 @@ func (p *Policy) ask(ctx context.Context, message, into any) error {
 
 var errLong = fmt.Errorf("a line has more than %d MiB", mostAnswer>>20)
 
-// answer reads a line.
 func (p *Policy) answer() ([]byte, error) {
 	p.line = p.line[:0]
 	for {

@@ -270,7 +270,6 @@ func (h *Hosted) begin(l executor.Launch) *course {
 	return c
 }
 
-// Start implements executor.Runtime.
 func (h *Hosted) Start(ctx context.Context, l executor.Launch) error {
 	if c := h.begin(l); c != nil {
 		h.stage(c)
@@ -615,7 +614,6 @@ func (h *Hosted) partOver(c *course) {
 	h.exit(c)
 }
 
-// exit is the end of the program.
 func (h *Hosted) exit(c *course) {
 	c.ran = c.elapsed(h.now)
 	c.ended, c.frozen = true, false
@@ -695,7 +693,6 @@ func (h *Hosted) remove() {
 	h.enter(a)
 }
 
-// Copy implements executor.Runtime.
 func (h *Hosted) Copy(ctx context.Context, c executor.Copy) error {
 	p := h.phases[pCopy]
 	wall := h.copyTime(c.Spec.Size, c.From, c.To)
@@ -708,7 +705,6 @@ func (h *Hosted) Copy(ctx context.Context, c executor.Copy) error {
 	return nil
 }
 
-// Suspend implements executor.Runtime.
 func (h *Hosted) Suspend(ctx context.Context, id planner.AttemptID) error {
 	c := h.at(id)
 	if c == nil {
@@ -722,7 +718,6 @@ func (h *Hosted) Suspend(ctx context.Context, id planner.AttemptID) error {
 	return nil
 }
 
-// halt freezes the program.
 func (h *Hosted) halt(c *course) {
 	c.freeze = true
 	if c.frozen || c.ended {
@@ -747,7 +742,6 @@ func (h *Hosted) halt(c *course) {
 	}
 }
 
-// Resume implements executor.Runtime.
 func (h *Hosted) Resume(ctx context.Context, id planner.AttemptID) error {
 	c := h.at(id)
 	if c == nil {
@@ -864,7 +858,6 @@ func (h *Hosted) unschedule(a *activity) {
 	}
 }
 
-// set gives an activity another rate.
 func (h *Hosted) set(a *activity, rate int64) {
 	if a.rate != rate {
 		a.advance(h.now)

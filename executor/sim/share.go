@@ -141,7 +141,6 @@ func (p *pool) change(by, most, pace int64) {
 	p.demand, p.most, p.paced, p.touched = p.demand+by, p.most+most, p.paced+pace, true
 }
 
-// sum adds up a rate over the pools.
 func (r *resource) sum(of func(p *pool) int64) (sum int64) {
 	for i := range r.pools {
 		sum += of(&r.pools[i])

@@ -89,10 +89,8 @@ func (w *world) Now() planner.Time { return w.now }
 // Instant implements executor.Instant.
 func (w *world) Instant() bool { return true }
 
-// Forget implements executor.Runtime.
 func (w *world) Forget(context.Context, planner.AttemptID) error { return nil }
 
-// Close implements executor.Runtime.
 func (w *world) Close() error { return nil }
 
 // codeOf is the exit code of an attempt that ends so.
@@ -189,7 +187,6 @@ func (a *item) less(b *item) bool {
 	return a.seq < b.seq
 }
 
-// Start implements executor.Runtime.
 func (r *Runtime) Start(ctx context.Context, l executor.Launch) error {
 	r.attempts = planner.Extend(r.attempts, int(l.Attempt)+1)
 	if r.attempts[l.Attempt] != nil {
@@ -284,7 +281,6 @@ func (r *Runtime) Adopt(ctx context.Context, l executor.Launch) error {
 	return nil
 }
 
-// Copy implements executor.Runtime.
 func (r *Runtime) Copy(ctx context.Context, c executor.Copy) error {
 	if !r.transfer(c.Spec.Size, c.From, c.To, r.now, flow{attempt: planner.None, file: c.File, node: c.To}) {
 		r.push(item{at: r.now.Add(r.cfg.Platform.MoveTime(c.Spec.Size, c.From, c.To)), kind: appeared,
@@ -293,7 +289,6 @@ func (r *Runtime) Copy(ctx context.Context, c executor.Copy) error {
 	return nil
 }
 
-// Suspend implements executor.Runtime.
 func (r *Runtime) Suspend(ctx context.Context, id planner.AttemptID) error {
 	a := r.at(id)
 	if a == nil || a.state != running {
@@ -306,7 +301,6 @@ func (r *Runtime) Suspend(ctx context.Context, id planner.AttemptID) error {
 	return nil
 }
 
-// Resume implements executor.Runtime.
 func (r *Runtime) Resume(ctx context.Context, id planner.AttemptID) error {
 	a := r.at(id)
 	if a == nil || a.state != suspended {

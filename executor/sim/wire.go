@@ -71,7 +71,6 @@ func (r *Runtime) move(w *wire, change func()) {
 		flow: &flow{wire: w, version: w.version}})
 }
 
-// join puts a copy on its wire.
 func (r *Runtime) join(f *flow) {
 	if a := r.at(f.attempt); a != nil {
 		a.on = f.wire

@@ -117,7 +117,6 @@ func index(text string) (int, error) {
 	return int(n), err
 }
 
-// count reads a number of at least 1.
 func count(text string) (int, error) {
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil || n == 0 {
@@ -126,7 +125,6 @@ func count(text string) (int, error) {
 	return int(n), nil
 }
 
-// seconds reads a time in seconds.
 func seconds(text string) (time.Duration, error) {
 	s, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(s >= 0 && s <= 1e9) {

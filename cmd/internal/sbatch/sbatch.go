@@ -301,7 +301,6 @@ func (c *call) memory() (err error) {
 
 var dependency = regexp.MustCompile(`^(\d+)(?:_(\d+))?(\+\d+)?$`)
 
-// dependencies reads the value of --dependency.
 func dependencies(text string) (out []After, err error) {
 	if strings.Contains(text, "?") {
 		return nil, fmt.Errorf("%q: gantry waits for all jobs, not for one of several", text)

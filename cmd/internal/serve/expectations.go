@@ -142,7 +142,6 @@ func (all courses) add(key server.Expected, start, end planner.Time) {
 	c.starts, c.ends = append(c.starts, start), append(c.ends, end)
 }
 
-// take takes in a simulation.
 func (all courses) take(c *forecast.Course, past *forecast.Past) {
 	for _, w := range c.Workflows {
 		key := server.Expected{Workflow: w.Name, Task: planner.None}

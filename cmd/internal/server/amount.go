@@ -23,12 +23,10 @@ type amount struct {
 // mostAmount is the largest amount of one user's requests that are under way.
 var mostAmount = amount{bytes: 576 << 20, objects: 2 << 20, elements: 16 << 20}
 
-// plus adds another amount n times.
 func (a amount) plus(b amount, times int) amount {
 	return amount{a.bytes + times*b.bytes, a.objects + times*b.objects, a.elements + times*b.elements}
 }
 
-// within reports whether it is at most as much as b.
 func (a amount) within(b amount) bool {
 	return a.bytes <= b.bytes && a.objects <= b.objects && a.elements <= b.elements
 }

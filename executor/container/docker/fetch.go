@@ -53,7 +53,6 @@ func Fetch(ctx context.Context, o fetch.Options, wanted []fetch.Wanted) ([]fetch
 	return x.Bring(ctx, x, wanted)
 }
 
-// Have implements fetch.Keeper.
 func (x *fetcher) Have(ctx context.Context, shown, ref string) (i *fetch.Image, lacks string, err error) {
 	a, err := x.inspect(ctx, ref)
 	switch {
@@ -98,7 +97,6 @@ func digestOf(ref string, all []string) (digest string) {
 	return digest
 }
 
-// FromRegistry implements fetch.Keeper.
 func (x *fetcher) FromRegistry(ctx context.Context, shown string, named reference.Named) (*fetch.Image, error) {
 	x.Begin(shown, "pulling")
 	domain := reference.Domain(named)

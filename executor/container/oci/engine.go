@@ -166,7 +166,6 @@ func (e *Engine) Create(ctx context.Context, s *container.Spec) (string, error) 
 	return e.create(ctx, s, func(*specs.Spec) {})
 }
 
-// idOf is the ID of the container of that name.
 func idOf(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return hex.EncodeToString(sum[:])

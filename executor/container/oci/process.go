@@ -65,7 +65,6 @@ func (p *process) signal(s unix.Signal) error {
 	return p.with(func(fd int) error { return unix.PidfdSendSignal(fd, s, nil, 0) })
 }
 
-// ended reports whether the process has ended.
 func (p *process) ended() bool {
 	over := true
 	_ = p.with(func(fd int) error {

@@ -195,7 +195,6 @@ func (l *Lab) until(ctx context.Context, known func() bool) error {
 	return nil
 }
 
-// runs reports whether a trial has not ended.
 func (l *Lab) runs(id planner.AttemptID) bool { return l.trials[id].end == nil }
 
 // Wait waits for the end of trials.

@@ -131,7 +131,6 @@ func (a *archived) image() (*source, error) {
 	return nil, damaged("it is no archive of images: it has neither manifest.json nor index.json")
 }
 
-// docker reads an archive of docker save.
 func (a *archived) docker() (*source, error) {
 	text, err := a.read("manifest.json")
 	if err != nil {

@@ -183,7 +183,6 @@ func (x *fetcher) idOf(ref string) string {
 	return n.ID
 }
 
-// FromArchive implements fetch.Keeper.
 func (x *fetcher) FromArchive(ctx context.Context, shown, path string) (*fetch.Image, error) {
 	const remedy = "write it again with docker save"
 	f, st, err := x.OpenArchive(shown, path)
@@ -266,7 +265,6 @@ func (s *Store) Label(ref, label string) string {
 	return i.Config.Labels[label]
 }
 
-// FromRegistry implements fetch.Keeper.
 func (x *fetcher) FromRegistry(ctx context.Context, shown string, named reference.Named) (*fetch.Image, error) {
 	x.Begin(shown, "pulling")
 	p, err := newPuller(named, &x.Fetch)

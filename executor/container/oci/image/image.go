@@ -35,7 +35,6 @@ const maxConfig = 4 << 20
 // maxLayers is how many layers an image may have, as with Docker: the options of a mount are a page at most.
 const maxLayers = 127
 
-// parseConfig reads the configuration of an image.
 func parseConfig(text []byte) (*v1.Image, error) {
 	c := new(v1.Image)
 	if err := json.Unmarshal(text, c); err != nil {
