@@ -223,12 +223,10 @@ func attemptEnded(c *cli.Context, db *sqlite.DB, life *sqlite.Life, attempt int6
 	if err != nil {
 		return false, session.LogError(err)
 	}
-	for _, a := range now.Attempts {
-		if a.Attempt == attempt && a.Outcome != "" {
-			return true, nil
-		}
-	}
-	return now.RunState != sqlite.Running || !lock.OfRun(filepath.Join(c.String("dir"), life.Run)), nil
+	ended := slices.ContainsFunc(now.Attempts, func(a sqlite.Attempt) bool {
+		return a.Attempt == attempt && a.Outcome != ""
+	})
+	return ended || now.RunState != sqlite.Running || !lock.OfRun(filepath.Join(c.String("dir"), life.Run)), nil
 }
 
 // stream is a file that is printed as it grows.

@@ -213,7 +213,7 @@ func predictChoice(c *cli.Context, given *session.Settings, policy string, n int
 		}
 		cluster.Nodes = append(cluster.Nodes, node)
 	}
-	s := newSession(c, &set, "")
+	s := session.New(&set, sessionOptions(c, ""))
 	defer s.Close()
 	d, err := s.Begin(c.Context, sqlite.Durable, &session.Inputs{Paths: c.Args().Slice()})
 	if err != nil {
@@ -272,8 +272,7 @@ func trainingRuns(c *cli.Context) ([]trainingRun, map[string]int, error) {
 	})
 	left := map[string]int{}
 	var kept []trainingRun
-	for i := len(all) - 1; i >= 0; i-- {
-		r := all[i]
+	for _, r := range slices.Backward(all) {
 		if len(kept) > 0 && (r.Runtime != kept[0].Runtime || r.TimeScale != kept[0].TimeScale ||
 			r.SizeScale != kept[0].SizeScale) {
 			left["are of runs on another runtime or at another scale"] += len(r.Samples)

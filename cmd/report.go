@@ -222,12 +222,7 @@ func saveResults(c *cli.Context) error {
 		studies = append(studies, s)
 	}
 	keep := func(metric string) bool {
-		for _, s := range studies {
-			if s.Keeps(metric) {
-				return true
-			}
-		}
-		return len(studies) == 0
+		return len(studies) == 0 || slices.ContainsFunc(studies, func(s *study.Study) bool { return s.Keeps(metric) })
 	}
 	return writeTo(c.App.Writer, c.String("save"), func(w io.Writer) error { return set.WriteShort(w, keep, dotsKept) })
 }

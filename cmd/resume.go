@@ -40,7 +40,7 @@ input, 4 host or Docker not usable, 6 internal error, 75 another gantry holds th
 		}, shared("quiet json watch port no-prediction catalog site enforce-walltime container-mounts define "+
 			"max-input results results-dir on-end")...),
 		Action: taking(1, "name one run", func(c *cli.Context) error {
-			s := newSession(c, nil, "")
+			s := session.New(nil, sessionOptions(c, ""))
 			defer s.Close()
 			return s.Continue(c.Context, c.Args().First(), c.String("with"))
 		}),

@@ -115,7 +115,7 @@ func remove(ctx context.Context, db *sqlite.DB, home, run string, force bool) er
 		if over != nil {
 			names = []string{over.Runtime}
 		}
-		_, err := session.CleanRuns(ctx, home, run, names)
+		_, err := session.CleanRuns(ctx, home, run, names, true)
 		if row := session.RuntimeNamed(names[0]); over != nil && row != nil && row.Abandon != nil && err == nil {
 			_, err = row.Abandon(ctx, dir)
 		}

@@ -137,10 +137,7 @@ func readRunSettings(c *cli.Context) (*session.Settings, error) {
 	if able.Learns {
 		usual = "learned"
 	}
-	if err := readEstimates(c, set, usual); err != nil {
-		return nil, err
-	}
-	return set, nil
+	return set, readEstimates(c, set, usual)
 }
 
 // enter reads the flags of a run, and readies this process for its runtime.
@@ -155,17 +152,13 @@ func enter(c *cli.Context) (*session.Settings, error) {
 // begin makes a new run and drives it: of a workflow that the command line makes up, if there is one.
 func begin(c *cli.Context, set *session.Settings, mode sqlite.Mode, name string, single *trace.Workflow) error {
 	set.Repetition = c.Int("repetition")
-	s := newSession(c, set, name)
+	s := session.New(set, sessionOptions(c, name))
 	defer s.Close()
 	d, err := s.Begin(c.Context, mode, &session.Inputs{Paths: c.Args().Slice(), Single: single})
 	if d != nil {
 		printDry(c, d)
 	}
 	return err
-}
-
-func newSession(c *cli.Context, set *session.Settings, name string) *session.Session {
-	return session.New(set, sessionOptions(c, name))
 }
 
 func sessionOptions(c *cli.Context, name string) session.Options {

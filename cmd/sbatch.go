@@ -79,8 +79,7 @@ func (s slurmCommand) command() *cli.Command {
 			if err == nil {
 				err = s.action(x)
 			}
-			switch {
-			case err == nil, err.Error() == "":
+			if err == nil || err.Error() == "" {
 				return err
 			}
 			fmt.Fprintf(c.App.ErrWriter, "%s: error: %v\n", s.name, err)
@@ -233,10 +232,7 @@ func (x *slurmCall) after(j *sbatch.Job) (out []api.Dependency, err error) {
 
 // request makes the request for a job: a single task for each element of its array.
 func (x *slurmCall) request(j *sbatch.Job, after []api.Dependency) (*api.Submit, error) {
-	image := j.Container
-	if image == "" {
-		image = os.Getenv("GANTRY_IMAGE")
-	}
+	image := cmp.Or(j.Container, os.Getenv("GANTRY_IMAGE"))
 	if image == "" {
 		return nil, errors.New("the job has no image to run in: name one with --container, #SBATCH --container or " +
 			"the environment variable GANTRY_IMAGE")
@@ -257,9 +253,6 @@ func (x *slurmCall) request(j *sbatch.Job, after []api.Dependency) (*api.Submit,
 			Env: executor.MergeEnv(nil, j.Export), TimeLimit: j.Limit, Tail: j.Tail, Container: 1, Tokens: j.Licenses,
 			GPUs: int32(j.GPUs), Retries: j.Retries,
 			Known: trace.Cores | trace.Command | trace.Image}
-		if t.ID == "" {
-			t.ID = "job"
-		}
 		if j.Memory > 0 {
 			t.Known |= trace.Memory
 		}

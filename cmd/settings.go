@@ -261,7 +261,7 @@ func readAs(c *cli.Context, s *session.Settings, in *session.Inputs) (err error)
 	return nil
 }
 
-func readSlurm(c *cli.Context, s *session.Settings, on bool) error {
+func readSlurm(c *cli.Context, s *session.Settings, on bool) (err error) {
 	for _, flag := range []string{"slurm-job", "shared", "node-runtime"} {
 		if c.IsSet(flag) && !on {
 			return exit.Usagef("--%s: it is for --runtime slurm", flag)
@@ -272,7 +272,6 @@ func readSlurm(c *cli.Context, s *session.Settings, on bool) error {
 		return exit.Usagef("--node-runtime %s: programs run in containers: choose %s", s.NodeRuntime,
 			strings.Join(session.NodeRuntimes, " or "))
 	}
-	var err error
 	if c.IsSet("shared") {
 		if s.Shared, err = filepath.Abs(c.String("shared")); err != nil {
 			return exit.With(exit.Host, err)

@@ -134,7 +134,7 @@ func replayRun(c *cli.Context, log *sqlite.DB, name string) error {
 		}
 	}
 	same := string(set.Encode()) == was
-	s := newSession(c, set, c.String("name"))
+	s := session.New(set, sessionOptions(c, c.String("name")))
 	defer s.Close()
 	return s.Replay(c.Context, log, &info, same, c.IsSet("policy"))
 }

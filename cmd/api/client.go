@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -220,9 +221,7 @@ func get[T any](ctx context.Context, c *Client, method, path string, in any) (*T
 
 // Submit hands in work. It sets the key if there is none.
 func (c *Client) Submit(ctx context.Context, s *Submit) (*Accepted, error) {
-	if s.Key == "" {
-		s.Key = rand.Text()
-	}
+	s.Key = cmp.Or(s.Key, rand.Text())
 	return get[Accepted](ctx, c, http.MethodPost, "/submissions", s)
 }
 

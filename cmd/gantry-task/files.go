@@ -198,16 +198,12 @@ func (t *task) write() {
 	}
 }
 
-// isInput reports whether an output has the name of an input, which is to be read first.
-func (t *task) isInput(f emulate.File) bool {
-	return slices.ContainsFunc(t.spec.Inputs, func(in emulate.File) bool {
-		return filepath.Clean(in.Path) == filepath.Clean(f.Path)
-	})
-}
-
 func (t *task) writeFile(f emulate.File) (int64, error) {
 	due := t.due(t.hasWritten+min(f.Bytes, bufferBytes), t.writes)
-	for due && t.isInput(f) && !t.allRead.Load() {
+	isInput := slices.ContainsFunc(t.spec.Inputs, func(in emulate.File) bool { // which is to be read first
+		return filepath.Clean(in.Path) == filepath.Clean(f.Path)
+	})
+	for due && isInput && !t.allRead.Load() {
 		t.pace.pause(t.pace.now() + slice)
 		due = !t.halts()
 	}

@@ -54,18 +54,13 @@ func (s *Server) nodes(in *executor.Intake) []api.Node {
 	for i := range out {
 		n := &s.Platform.Nodes[i]
 		now := in.Capacity(n.ID)
-		out[i] = api.Node{Name: n.Name, Cores: float64(now[unit.CPU]) / 1000, Memory: limit(now[unit.Memory]),
-			Running: len(in.View().Active(n.ID)), Drained: now == unit.Vector{}}
+		out[i] = api.Node{Name: n.Name, Cores: float64(now[unit.CPU]) / 1000, Running: len(in.View().Active(n.ID)),
+			Drained: now == unit.Vector{}}
+		if now[unit.Memory] != unit.Unlimited { // else 0
+			out[i].Memory = now[unit.Memory]
+		}
 	}
 	return out
-}
-
-// limit is an amount for people; 0 is without a limit.
-func limit(v int64) int64 {
-	if v == unit.Unlimited {
-		return 0
-	}
-	return v
 }
 
 func (s *Server) listNodes(ctx context.Context, _ *http.Request, _ Peer) (any, error) {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -71,10 +72,7 @@ func CheckSubmission(s *executor.Submission, nodes int) error {
 			return bad("the source %q of a file is not a path, or has no size", x.Path)
 		}
 	}
-	if err := checkFiles(s); err != nil {
-		return bad("%w", err)
-	}
-	if err := checkTasks(s.Workflow); err != nil {
+	if err := cmp.Or(checkFiles(s), checkTasks(s.Workflow)); err != nil {
 		return bad("%w", err)
 	}
 	return nil

@@ -25,8 +25,7 @@ var secretName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}$`)
 
 // keepSecrets keeps the secrets of a request and gives them to the programs of its submissions. It returns the key
 // below which they are, "" if there are none, and how to forget them if the request is refused.
-func (s *Server) keepSecrets(req *api.Submit, by Peer, items []handed) (key string, forget func(),
-	err error) {
+func (s *Server) keepSecrets(req *api.Submit, by Peer, items []handed) (key string, forget func(), err error) {
 	forget = func() {}
 	if len(req.Secrets) == 0 {
 		return "", forget, nil

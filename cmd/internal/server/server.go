@@ -358,8 +358,7 @@ func (s *Server) Close() error {
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
-	err := s.http.Shutdown(ctx)
-	if err != nil {
+	if err := s.http.Shutdown(ctx); err != nil {
 		return errors.Join(err, s.http.Close())
 	}
 	return nil

@@ -87,8 +87,7 @@ func (s *Server) submit(ctx context.Context, r *http.Request, by Peer) (any, err
 }
 
 // itemsOf reads the submissions of a request, and refuses one that is wrong whatever the state of the run is.
-func (s *Server) itemsOf(req *api.Submit, by Peer, room func(amount) error) (items []handed,
-	err error) {
+func (s *Server) itemsOf(req *api.Submit, by Peer, room func(amount) error) (items []handed, err error) {
 	n := len(req.Tasks) + len(req.Workflows)
 	switch {
 	case req.Key == "" || len(req.Key) > 64:

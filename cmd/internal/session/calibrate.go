@@ -16,6 +16,7 @@ import (
 	"gantry/cmd/internal/term"
 	"gantry/executor"
 	"gantry/executor/container"
+	"gantry/executor/container/stage"
 	"gantry/executor/sim/calibrate"
 	"gantry/executor/sim/hostmodel"
 	"gantry/planner"
@@ -68,7 +69,7 @@ func (s *Session) calibrated(ctx context.Context, host hostmodel.Host, o Calibra
 		release()
 		if err != nil { // containers that have succeeded are kept for a resume that never comes
 			for home, run := range map[string]string{s.Home: s.Name, s.Dir: ""} {
-				_, e := CleanRuns(context.WithoutCancel(ctx), home, run, []string{host.Runtime})
+				_, e := CleanRuns(context.WithoutCancel(ctx), home, run, []string{host.Runtime}, true)
 				if !errors.Is(e, container.ErrUnusable) { // which err says
 					err = errors.Join(err, e)
 				}
@@ -121,7 +122,7 @@ func (r *Runtime) Probe(ctx context.Context, home, taskBinary string) ([]contain
 	}, home, taskBinary)
 	release()
 	if err != nil && run != "" {
-		_, e := CleanRuns(context.WithoutCancel(ctx), home, run, []string{r.Name})
+		_, e := CleanRuns(context.WithoutCancel(ctx), home, run, []string{r.Name}, true)
 		if !errors.Is(e, container.ErrUnusable) { // which err says
 			err = errors.Join(err, e)
 		}
@@ -233,10 +234,7 @@ func correct(ctx context.Context, quick bool, m *hostmodel.Model, before []*host
 // removed, make starts slower than users meet them.
 func settle(ctx context.Context) {
 	syscall.Sync()
-	select {
-	case <-ctx.Done():
-	case <-time.After(3 * time.Second):
-	}
+	_ = stage.Sleep(ctx, 3*time.Second)
 }
 
 // sampleRun reads a sample run from its log.

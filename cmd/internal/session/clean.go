@@ -85,7 +85,7 @@ func (c *Cleaning) leftovers(ctx context.Context, home, run string) (partly, err
 			continue
 		}
 		ran := ranOn(ctx, home, run, name)
-		done, err := cleanRuns(ctx, home, run, []string{name}, ran)
+		done, err := CleanRuns(ctx, home, run, []string{name}, ran)
 		c.Add(done)
 		switch {
 		case err == nil:
@@ -150,11 +150,11 @@ func trials(home, run string) map[string]string {
 // trials removes the leftovers of calibrations and of gantry doctor that were killed.
 func (c *Cleaning) trials(ctx context.Context, home, run string) error {
 	for dir, runtime := range trials(home, run) {
-		own, err := CleanRuns(ctx, home, filepath.Base(dir), []string{runtime})
+		own, err := CleanRuns(ctx, home, filepath.Base(dir), []string{runtime}, true)
 		if errors.Is(err, container.ErrUnusable) { // leftovers says so
 			continue
 		}
-		samples, e := CleanRuns(ctx, dir, "", []string{runtime})
+		samples, e := CleanRuns(ctx, dir, "", []string{runtime}, true)
 		if err = errors.Join(err, e); err != nil {
 			return err
 		}
@@ -190,13 +190,9 @@ func known(ctx context.Context, home, run string) bool {
 	return err != nil || slices.ContainsFunc(runs, func(r sqlite.Overview) bool { return r.Run == run })
 }
 
-// CleanRuns removes containers and control groups that runtimes left of a run, or of all if run is "".
-func CleanRuns(ctx context.Context, home, run string, names []string) (container.Cleaned, error) {
-	return cleanRuns(ctx, home, run, names, true)
-}
-
-// cleanRuns is CleanRuns; with waits also of containers that an engine is still making.
-func cleanRuns(ctx context.Context, home, run string, names []string, waits bool) (all container.Cleaned, err error) {
+// CleanRuns removes containers and control groups that runtimes left of a run, or of all if run is ""; with waits also
+// of containers that an engine is still making.
+func CleanRuns(ctx context.Context, home, run string, names []string, waits bool) (all container.Cleaned, err error) {
 	for _, name := range names {
 		row := RuntimeNamed(name)
 		if row == nil || row.Engine == nil {

@@ -239,10 +239,8 @@ func (w *work) outside(scale float64) []dryInput {
 			}
 			in := dryInput{Workflow: sub.Name, File: f.Name, Bytes: int64(float64(f.Size) * scale)}
 			if sub.Sources != nil {
-				if src := &sub.Sources[k]; src.Path != "" {
-					in.Path, in.Bytes = src.Path, src.Size
-				} else if src.URL != "" {
-					in.Path, in.Bytes = src.URL, src.Size
+				if src := &sub.Sources[k]; src.Path+src.URL != "" {
+					in.Path, in.Bytes = cmp.Or(src.Path, src.URL), src.Size
 				}
 			}
 			out = append(out, in)

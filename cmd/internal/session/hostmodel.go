@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,9 +97,7 @@ func FindHostModel(ctx context.Context, db *sqlite.DB, runtime, dir string) (*ho
 		if err == nil {
 			return m, &rows[i], nil
 		}
-		if first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 	}
 	return nil, &rows[0], first
 }

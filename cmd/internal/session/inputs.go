@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -85,16 +86,10 @@ func (in *Inputs) submissions() ([]executor.Submission, error) {
 	}
 	if in.Single != nil {
 		w, err := in.Checked(in.Single.Source, in.Single, nil)
-		if err == nil {
-			err = in.Unmet()
-		}
 		if err != nil {
 			return nil, exit.With(exit.Input, err)
 		}
-		if err := RefuseUnused(in.Given, in.GivenSite, in.Used); err != nil {
-			return nil, err
-		}
-		return []executor.Submission{{Workflow: w, Name: w.Label, Inputs: in.Inputs, Dirs: in.Dirs}}, nil
+		return []executor.Submission{{Workflow: w, Name: w.Label, Inputs: in.Inputs, Dirs: in.Dirs}}, in.effective()
 	}
 	if len(in.Paths) == 0 {
 		return nil, exit.Usagef("no workflow given: name trace files, workload files or directories, or - for " +
@@ -115,13 +110,15 @@ func (in *Inputs) submissions() ([]executor.Submission, error) {
 		}
 		subs = append(subs, more...)
 	}
+	return in.Order(subs), in.effective()
+}
+
+// effective refuses patterns of results, variables and a site that had no effect on the workflows that were read.
+func (in *Inputs) effective() error {
 	if err := in.Unmet(); err != nil {
-		return nil, exit.With(exit.Input, err)
+		return exit.With(exit.Input, err)
 	}
-	if err := RefuseUnused(in.Given, in.GivenSite, in.Used); err != nil {
-		return nil, err
-	}
-	return in.Order(subs), nil
+	return RefuseUnused(in.Given, in.GivenSite, in.Used)
 }
 
 func (in *Inputs) file(path string, alone bool) ([]executor.Submission, error) {
@@ -146,13 +143,11 @@ func (in *Inputs) file(path string, alone bool) ([]executor.Submission, error) {
 		if err != nil {
 			return nil, err
 		}
-		if w.Seed == 0 {
-			w.Seed = in.Seed
-		}
+		w.Seed = cmp.Or(w.Seed, in.Seed)
 		in.workloads = true
 		in.repetitions = max(in.repetitions, w.Repetitions)
 		in.reuse = in.reuse || w.Reuse
-		in.Results = append(in.Results[:len(in.Results):len(in.Results)], w.Results...)
+		in.Results = slices.Concat(in.Results, w.Results)
 		if of := max(1, w.Repetitions); in.repetition >= of {
 			return nil, exit.Usagef("--repetition %d: %s stands for %d (its key repetitions)", in.repetition+1,
 				path, of)

@@ -44,7 +44,10 @@ func (s *Session) Replay(ctx context.Context, log *sqlite.DB, info *sqlite.RunIn
 		return err
 	}
 	if same {
-		if s.turns, err = turns(ctx, log, info.Name); err != nil {
+		s.turns, err = sqlite.RowsOf[planner.Time](ctx, log, `SELECT e.at_ns FROM runs r JOIN events e ON e.run = r.id
+			WHERE r.name = ? AND e.kind IN (?, ?) ORDER BY e.seq`, info.Name, planner.KindWorkflowArrived,
+			planner.KindWoke)
+		if err != nil {
 			return exit.With(exit.Host, err)
 		}
 	}
@@ -61,12 +64,6 @@ func (p *Planning) repeatProgram(ctx context.Context, log *sqlite.DB, run string
 		p.decided.Take(e)
 		return nil
 	})
-}
-
-// turns are the instants at which workflows of a run arrived, and at which it woke for a plan.
-func turns(ctx context.Context, log *sqlite.DB, run string) (at []planner.Time, err error) {
-	return sqlite.RowsOf[planner.Time](ctx, log, `SELECT e.at_ns FROM runs r JOIN events e ON e.run = r.id
-		WHERE r.name = ? AND e.kind IN (?, ?) ORDER BY e.seq`, run, planner.KindWorkflowArrived, planner.KindWoke)
 }
 
 // rerun is a run of the log that is simulated again, once or several times, with its own measurements.

@@ -95,8 +95,8 @@ func (s *Session) resume(ctx context.Context, corrected []correction) error {
 			return err
 		}
 	}
+	s.Started = info.Started
 	if s.opts.Server != nil {
-		s.Started = info.Started
 		err = s.opts.Server.Restore(ctx, s)
 	} else {
 		err = s.check(&s.Planning, s.Engine.Arrivals, true)
@@ -111,7 +111,6 @@ func (s *Session) resume(ctx context.Context, corrected []correction) error {
 	// The axis of the run is the time since it began, the time in which no gantry was there included: containers ran on
 	// in it.
 	now := time.Now()
-	s.Started = info.Started
 	at := max(v.Now()+1, planner.Time(now.Sub(info.Started)))
 	return s.launch(ctx, opening{origin: now, offset: at}, func(ctx context.Context) error {
 		return s.takeUp(ctx, corrected, at)

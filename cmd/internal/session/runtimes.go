@@ -95,12 +95,12 @@ func ociEngine(_ context.Context, w EngineWants) (container.Engine, error) {
 // Runtimes is the table of runtimes. Nothing else compares their names: to add one takes a row here, and a package with
 // its Capabilities and the constructor.
 var Runtimes = []Runtime{
-	{Capabilities: &docker.Capabilities, open: openContainers(dockerEngine), Engine: dockerEngine,
+	{Capabilities: &docker.Capabilities, open: openEngine(dockerEngine).runtime, Engine: dockerEngine,
 		Images: func(ctx context.Context, _ *images, o fetch.Options, wanted []fetch.Wanted) ([]fetch.Image, error) {
 			return docker.Fetch(ctx, o, wanted)
 		}},
-	{Capabilities: &oci.Capabilities, open: openContainers(ociEngine), Images: fetchOCI, Engine: ociEngine, Store: true,
-		Facts: ociFacts, Enter: oci.Enter, usable: oci.Usable},
+	{Capabilities: &oci.Capabilities, open: openEngine(ociEngine).runtime, Images: fetchOCI, Engine: ociEngine,
+		Store: true, Facts: ociFacts, Enter: oci.Enter, usable: oci.Usable},
 	{Capabilities: &slurm.Capabilities, open: openSlurm, Images: fetchOnNodes, Cluster: allocate,
 		Abandon: abandonSteps},
 	{Capabilities: &null.Capabilities, open: func(_ context.Context, _ *Session, o opening) (executor.Runtime, error) {
@@ -233,13 +233,6 @@ func TaskBinary(ctx context.Context) (string, error) {
 	return binary, exit.Or(exit.Host, err)
 }
 
-// openContainers makes the runtime of containers that an engine makes.
-func openContainers(open openEngine) func(context.Context, *Session, opening) (executor.Runtime, error) {
-	return func(ctx context.Context, s *Session, o opening) (executor.Runtime, error) {
-		return newContainers(ctx, s, o, open)
-	}
-}
-
 // shown are the files and directories of this host that programs of the run see.
 func (s *Session) shown() (paths []string) {
 	if s.Set.Emulate {
@@ -259,7 +252,8 @@ func (s *Session) shown() (paths []string) {
 	return paths
 }
 
-func newContainers(ctx context.Context, s *Session, o opening, open openEngine) (executor.Runtime, error) {
+// runtime makes the runtime of containers that an engine makes.
+func (open openEngine) runtime(ctx context.Context, s *Session, o opening) (executor.Runtime, error) {
 	secrets, err := s.Set.SecretValues()
 	if err != nil {
 		return nil, err
@@ -268,9 +262,8 @@ func newContainers(ctx context.Context, s *Session, o opening, open openEngine) 
 		Dir: s.Dir, Platform: executor.SlowNodes(s.Set.Faults, s.Set.draws(), s.Platform),
 		Version: release.Build(), Seed: s.Set.Seed,
 		Starts: s.Set.Starts, Grace: s.Set.Grace, MaxOutput: s.Set.MaxOutput, Disk: s.Set.Disk,
-		Tmp: s.Set.Tmp, CDI: s.Set.CDI, GPUs: s.facts.GPUs,
-		Networks: s.Set.outbound(),
-		Image:    s.id, Origin: o.origin, Offset: o.offset, Strict: s.Set.Strict}
+		Tmp: s.Set.Tmp, CDI: s.Set.CDI, GPUs: s.facts.GPUs, Networks: s.Set.outbound(), Image: s.id,
+		Origin: o.origin, Offset: o.offset, Strict: s.Set.Strict, Milestone: o.milestone}
 	for i := range s.Set.Cluster.Nodes {
 		cfg.IO = append(cfg.IO, ioLimits(&s.Set.Cluster.Nodes[i]))
 	}
@@ -303,13 +296,10 @@ func newContainers(ctx context.Context, s *Session, o opening, open openEngine) 
 			s.Log.Sample(row)
 		}
 	}
-	cfg.Milestone = o.milestone
-	binary, err := TaskBinary(ctx)
-	if err != nil {
+	if cfg.TaskBinary, err = TaskBinary(ctx); err != nil {
 		return nil, err
 	}
-	cfg.TaskBinary = binary
-	engine, err := open(ctx, EngineWants{[]string{s.Dir}, binary, s.store})
+	engine, err := open(ctx, EngineWants{[]string{s.Dir}, cfg.TaskBinary, s.store})
 	if err != nil {
 		return nil, exit.With(exit.Host, err)
 	}

@@ -195,10 +195,7 @@ func (s *Session) drive(ctx context.Context) error {
 			closing = nil
 		}
 	}
-	if err == nil {
-		err = closing
-	}
-	if err != nil {
+	if err := cmp.Or(err, closing); err != nil {
 		return s.broken(ctx, err)
 	}
 	return s.verdict(ctx, res)

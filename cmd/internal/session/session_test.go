@@ -324,7 +324,7 @@ func TestProgramsAreContinued(t *testing.T) {
 	if err != nil || len(cleaned.Files) != 1 || cleaned.Freed <= 0 {
 		t.Errorf("%+v, %v", cleaned, err)
 	}
-	if done, err := session.CleanRuns(t.Context(), l.with.Home, "first", []string{"oci"}); err != nil ||
+	if done, err := session.CleanRuns(t.Context(), l.with.Home, "first", []string{"oci"}, true); err != nil ||
 		len(done.Containers) > 0 {
 		t.Errorf("a run that ended left %v, %v", done, err)
 	}

@@ -326,9 +326,8 @@ func openSlurm(ctx context.Context, s *Session, o opening) (executor.Runtime, er
 			}
 		}
 	}
-	return newContainers(ctx, s, o, func(context.Context, EngineWants) (container.Engine, error) {
-		return slurm.Open(cfg)
-	})
+	open := func(context.Context, EngineWants) (container.Engine, error) { return slurm.Open(cfg) }
+	return openEngine(open).runtime(ctx, s, o)
 }
 
 // abandonSteps ends the job steps of the run in a directory, if its allocation exists.

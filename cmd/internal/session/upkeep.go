@@ -146,17 +146,15 @@ func (u *upkeep) done(t planner.TaskID) {
 	for _, f := range spec.Inputs {
 		u.readers[f.ID]--
 	}
-	for _, list := range [][]*executor.FileSpec{spec.Inputs, spec.Outputs} {
-		for _, f := range list {
-			if u.readers[f.ID] > 0 || f.Final {
-				continue
-			}
-			x := pastFile{flow: spec.Workflow, file: f}
-			if u.ready {
-				u.queue <- func() { u.remove(x) }
-			} else {
-				u.past = append(u.past, x)
-			}
+	for _, f := range slices.Concat(spec.Inputs, spec.Outputs) {
+		if u.readers[f.ID] > 0 || f.Final {
+			continue
+		}
+		x := pastFile{flow: spec.Workflow, file: f}
+		if u.ready {
+			u.queue <- func() { u.remove(x) }
+		} else {
+			u.past = append(u.past, x)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package term
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -134,9 +135,7 @@ type Checked struct {
 
 func (c *Checked) Write(b []byte) (int, error) {
 	n, err := c.Writer.Write(b)
-	if c.Err == nil {
-		c.Err = err
-	}
+	c.Err = cmp.Or(c.Err, err)
 	return n, err
 }
 
