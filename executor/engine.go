@@ -92,9 +92,7 @@ var ErrTooLong = errors.New("it goes beyond 292 years, where gantry's time ends:
 // Run loops until every workflow has ended or control says so. It is called once. The error is that of the store, the
 // runtime or the planner: tasks that fail are no error.
 func (e *Engine) Run(ctx context.Context) (Result, error) {
-	if e.Grace == 0 {
-		e.Grace = 10 * time.Second
-	}
+	e.Grace = cmp.Or(e.Grace, 10*time.Second)
 	defer func() { e.Planner.End() }()
 	e.Planner.Call(called{e})
 	err := e.killAgain(ctx)

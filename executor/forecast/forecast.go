@@ -289,7 +289,9 @@ func Simulate(ctx context.Context, make Maker, past *Past, repetition int) (*Cou
 	}
 	res, err := e.Run(ctx)
 	if past.Tasks != nil && errors.Is(err, executor.ErrStuck) { // on nodes that are away: the rest is known
-		w.stuck(v)
+		for _, id := range v.Present() {
+			w.course.Workflows[id].Ended = unit.Never
+		}
 		err = nil
 	}
 	if err != nil {
@@ -408,13 +410,6 @@ func (w *watcher) exited(v planner.View, b *planner.AttemptExited, at planner.Ti
 	w.course.End = max(w.course.End, at)
 	flow := &w.course.Workflows[w.of[v.Attempt(b.Attempt).Task]]
 	flow.Ended = max(flow.Ended, at)
-}
-
-// stuck says of the workflows that have not ended that they never do.
-func (w *watcher) stuck(v planner.View) {
-	for _, id := range v.Present() {
-		w.course.Workflows[id].Ended = unit.Never
-	}
 }
 
 func (w *watcher) finish() *Course {

@@ -93,9 +93,9 @@ type course struct {
 	step    step
 	acts    []*activity // of it, under way
 	waiters []*course   // for the files that it brings
-	waits   int       // for files that others bring
-	next    func()    // once they have arrived
-	place   bool      // it holds one for starts
+	waits   int         // for files that others bring
+	next    func()      // once they have arrived
+	place   bool        // it holds one for starts
 
 	cost     emulate.Cost
 	factor   float64 // of the program's time

@@ -114,7 +114,8 @@ type Runtime struct {
 
 // New returns a runtime with nothing in it.
 func New(cfg Config) *Runtime {
-	return &Runtime{world: world{cfg: cfg, now: cfg.Start}, queue: heap.Heap[item]{Before: (*item).less}}
+	return &Runtime{world: world{cfg: cfg, now: cfg.Start}, queue: heap.Heap[item]{Before: (*item).less},
+		wires: map[[2]planner.GroupID]*wire{}}
 }
 
 type state uint8

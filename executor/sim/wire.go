@@ -38,9 +38,6 @@ func (r *Runtime) transfer(size unit.Bytes, from, to planner.NodeID, at planner.
 		return false
 	}
 	rate, latency := p.Link(p.Nodes[from].Group, p.Nodes[to].Group)
-	if r.wires == nil {
-		r.wires = map[[2]planner.GroupID]*wire{}
-	}
 	if r.wires[link] == nil {
 		r.wires[link] = &wire{rate: float64(rate)}
 	}

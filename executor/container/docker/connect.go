@@ -2,6 +2,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,9 +111,7 @@ type Engine struct {
 // Open connects with the Docker Engine at host; "" is as the environment of the Docker client says. TaskBinary is the
 // task emulator. Patience is how long the engine may take to answer; 0: container.DefaultPatience.
 func Open(ctx context.Context, host, taskBinary string, patience time.Duration) (*Engine, error) {
-	if patience == 0 {
-		patience = container.DefaultPatience
-	}
+	patience = cmp.Or(patience, container.DefaultPatience)
 	cli, err := connect(ctx, host, patience)
 	if err != nil {
 		return nil, err

@@ -75,13 +75,10 @@ func configure(s *container.Spec) (*types.Config, *types.HostConfig) {
 		// for messages of an engine that cannot begin the launcher; programs write to files
 		LogConfig: types.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}},
 		Resources: types.Resources{PidsLimit: &l.PIDs, CPUPeriod: l.CPUPeriod.Microseconds(),
-			CPUQuota: l.CPUQuota.Microseconds(), Memory: l.Memory, MemorySwap: l.MemorySwap},
+			CPUQuota: l.CPUQuota.Microseconds(), Memory: l.Memory, MemorySwap: l.MemorySwap, CgroupParent: s.Parent},
 	}
 	if !s.Network { // Podman heeds nothing else
 		h.NetworkMode = "none"
-	}
-	if s.Parent != "" {
-		h.CgroupParent = s.Parent
 	}
 	for _, m := range s.Mounts {
 		h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeBind, Source: m.Source, Target: m.Target,
@@ -168,12 +165,11 @@ func (e *Engine) Signal(ctx context.Context, id, signal string) error {
 // Freeze pauses or unpauses a container; one that is so already is no error. The freezer of cgroup v1 gives up on
 // processes that have used up their CPU quota and cannot come to be frozen: they can a little later.
 func (e *Engine) Freeze(ctx context.Context, id string, frozen bool) error {
-	var err error
+	change := e.cli.ContainerUnpause
 	if frozen {
-		err = e.cli.ContainerPause(ctx, id)
-	} else {
-		err = e.cli.ContainerUnpause(ctx, id)
+		change = e.cli.ContainerPause
 	}
+	err := change(ctx, id)
 	says := func(text string) bool { return err != nil && strings.Contains(err.Error(), text) }
 	switch {
 	case says("already paused"), says("is not paused"):

@@ -115,10 +115,10 @@ func EnsureEmptyImage(ctx context.Context, cli Images) error {
 	}
 	answer, err := cli.ImageImport(ctx, image.ImportSource{Source: &layer, SourceName: "-"}, EmptyImage,
 		image.ImportOptions{Message: "gantry's image of emulated tasks"})
-	if err != nil {
-		return fmt.Errorf("build image %s: %w", EmptyImage, err)
+	if err == nil {
+		err = listen(answer, func(*message) {})
 	}
-	if err := listen(answer, func(*message) {}); err != nil {
+	if err != nil {
 		return fmt.Errorf("build image %s: %w", EmptyImage, err)
 	}
 	return nil

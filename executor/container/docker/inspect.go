@@ -51,8 +51,8 @@ func (e *Engine) Wait(ctx context.Context, id string) (int, error) {
 
 // timeOf is the zero Time if the engine does not say.
 func timeOf(s string) time.Time {
-	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil || t.Year() <= 1 {
+	t, _ := time.Parse(time.RFC3339Nano, s)
+	if t.Year() <= 1 {
 		return time.Time{}
 	}
 	return t

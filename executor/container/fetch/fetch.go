@@ -88,9 +88,7 @@ type Options struct {
 
 // Started fills in defaults.
 func (o Options) Started(patience time.Duration) Options {
-	if o.Patience == 0 {
-		o.Patience = patience
-	}
+	o.Patience = cmp.Or(o.Patience, patience)
 	if o.Open == nil {
 		o.Open = os.Open
 	}
@@ -158,11 +156,7 @@ func Runs(host, system, arch string) bool {
 	case arch == "386" && host == "linux/amd64", arch == "arm" && host == "linux/arm64":
 		return true
 	}
-	return emulated(arch)
-}
-
-// emulated reports whether the kernel knows an emulator of a processor, named as images do.
-func emulated(arch string) bool {
+	// The kernel may know an emulator of that processor.
 	names := map[string]string{"arm64": "aarch64", "amd64": "x86_64", "386": "i386"}
 	_, err := os.Stat(filepath.Join("/proc/sys/fs/binfmt_misc", "qemu-"+filepath.Base(cmp.Or(names[arch], arch))))
 	return err == nil && runtime.GOOS == "linux"

@@ -61,9 +61,3 @@ func makeOwn(dir string) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && info.Mode() == os.ModeDir|0o700 && int(stat.Uid) == os.Geteuid()
 }
-
-// removeBundles removes the directory for those of the containers of a run if it holds none.
-func removeBundles(dir string) {
-	_ = os.Remove(filepath.Join(dir, state))
-	_ = os.Remove(dir)
-}

@@ -155,8 +155,9 @@ func (e *Engine) Close() error {
 		k.pid.close()
 	}
 	e.known = nil
-	for _, b := range e.bundles {
-		removeBundles(b)
+	for _, b := range e.bundles { // as far as they are empty
+		_ = os.Remove(filepath.Join(b, state))
+		_ = os.Remove(b)
 	}
 	return nil
 }
@@ -245,7 +246,7 @@ func (e *Engine) Start(_ context.Context, id string) error {
 	if err := e.rooted(k, func() error { return e.run(k, id) }); err != nil {
 		return covered(k.spec, err)
 	}
-	p, err := e.process(k, id)
+	p, err := e.process(k)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if p != nil {
@@ -428,7 +429,7 @@ func (e *Engine) find(id string) (*known, error) {
 }
 
 // process returns the first process of a container; nil if it does not live.
-func (e *Engine) process(k *known, id string) (*process, error) {
+func (e *Engine) process(k *known) (*process, error) {
 	e.mu.Lock()
 	p := k.pid
 	e.mu.Unlock()
@@ -460,7 +461,7 @@ func (e *Engine) running(id string) (*known, *process, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := e.process(k, id)
+	p, err := e.process(k)
 	if err == nil && (p == nil || p.ended()) {
 		err = fmt.Errorf("container %.12s does not run: %w", id, errdefs.ErrConflict)
 	}
@@ -498,7 +499,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 		return err
 	}
 	awaitRuntime(ctx, k)
-	if p, _ := e.process(k, id); p != nil && !p.ended() {
+	if p, _ := e.process(k); p != nil && !p.ended() {
 		_ = p.signal(unix.SIGKILL)
 		_ = e.tree.Freeze(ctx, k.record.Group, false)
 		p.wait(ctx, killTime)
@@ -549,7 +550,7 @@ func (e *Engine) Inspect(_ context.Context, id string) (container.State, error) 
 		return container.State{}, err
 	}
 	s := container.State{Memory: k.record.Memory, CountsIO: k.record.Counts, Status: evidence.Created}
-	p, err := e.process(k, id)
+	p, err := e.process(k)
 	if err != nil {
 		return s, err
 	}
@@ -610,7 +611,7 @@ func (e *Engine) Wait(ctx context.Context, id string) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	p, err := e.process(k, id)
+	p, err := e.process(k)
 	if err != nil {
 		return -1, err
 	}

@@ -39,7 +39,11 @@ func (e *Engine) Host(ctx context.Context) (container.Host, error) {
 		}
 	}
 	h.NoNetwork = NoNetwork()
-	h.Facts = append(h.Facts, networkFact(h.NoNetwork))
+	network := container.Fact{Name: "network", Evidence: "--network: " + h.NoNetwork}
+	if h.NoNetwork == "" {
+		network.Verdict, network.Evidence = container.Yes, "--network gives tasks one by "+slirp
+	}
+	h.Facts = append(h.Facts, network)
 	return h, nil
 }
 

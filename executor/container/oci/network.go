@@ -41,14 +41,6 @@ func NoNetwork() string {
 	return ""
 }
 
-// networkFact says whether containers can have a network, for gantry doctor.
-func networkFact(lacking string) container.Fact {
-	if lacking != "" {
-		return container.Fact{Name: "network", Evidence: "--network: " + lacking}
-	}
-	return container.Fact{Name: "network", Verdict: container.Yes, Evidence: "--network gives tasks one by " + slirp}
-}
-
 // networkFiles are those of a container with a network: slirp4netns asks the servers of this host for names.
 func networkFiles(host string) map[string]string {
 	servers := "nameserver 10.0.2.3\n"

@@ -161,7 +161,10 @@ func delegated() (string, error) {
 			}
 		}
 		if err == nil {
-			removeLeft(dir)
+			left, _ := filepath.Glob(filepath.Join(dir, "gantry-*")) // groups of gantries that have ended
+			for _, group := range left {
+				_ = os.Remove(group) // but for those that processes are in
+			}
 			return dir, nil
 		}
 		failed = err
@@ -204,13 +207,5 @@ func within(ctx context.Context, group string) error {
 				bytes.TrimSpace(text))
 		case <-time.After(10 * time.Millisecond):
 		}
-	}
-}
-
-// removeLeft removes the control groups of gantries that have ended.
-func removeLeft(dir string) {
-	left, _ := filepath.Glob(filepath.Join(dir, "gantry-*"))
-	for _, group := range left {
-		_ = os.Remove(group) // but for those that processes are in
 	}
 }

@@ -4,6 +4,7 @@
 package slurm
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -177,9 +178,7 @@ type step struct {
 
 // Open makes the engine. It starts nothing.
 func Open(cfg Config) (*Engine, error) {
-	if cfg.Every == 0 {
-		cfg.Every = DefaultEvery
-	}
+	cfg.Every = cmp.Or(cfg.Every, DefaultEvery)
 	var life [4]byte
 	if _, err := rand.Read(life[:]); err != nil {
 		return nil, err
@@ -325,9 +324,7 @@ func (e *Engine) refused(j *job, err error) error {
 	if e.ended() {
 		return fmt.Errorf("%w: %w", container.ErrLost, ErrOver)
 	}
-	if err == nil {
-		err = errors.New("it ended before the program began")
-	}
+	err = cmp.Or(err, errors.New("it ended before the program began"))
 	e.mu.Lock()
 	if !e.cfg.Allocation.Away() {
 		e.countLocked(j, true)
@@ -763,9 +760,7 @@ func (e *Engine) tidy() {
 		if name == "" {
 			continue
 		}
-		work.Go(func() {
-			_, _ = e.step(ctx, name, 0, "tidy", e.cfg.RunDir)
-		})
+		work.Go(func() { _, _ = e.step(ctx, name, 0, "tidy", e.cfg.RunDir) })
 	}
 	work.Wait()
 }

@@ -107,7 +107,8 @@ type Collector struct {
 
 // NewCollector returns a collector for a run on p.
 func NewCollector(p *planner.Platform) *Collector {
-	c := &Collector{platform: p, tenancy: newTenancy(p)}
+	c := &Collector{platform: p, tenancy: newTenancy(p),
+		preempted: preempted{kept: map[planner.TaskID]time.Duration{}}}
 	for i := range p.Nodes {
 		c.fastest = max(c.fastest, p.Nodes[i].Speed)
 	}
@@ -148,7 +149,10 @@ func (c *Collector) Watch(v planner.View, events []planner.Event, admitted []*ex
 					c.searched = true
 				}
 			}
-			c.took(b.Took)
+			c.planned += b.Took
+			for i := len(c.workflows) - c.fresh; i < len(c.workflows); i++ {
+				c.workflows[i].Mapping += b.Took / time.Duration(c.fresh)
+			}
 			for o := range b.Orders {
 				c.preempted.orders[b.Orders[o].Kind.Vacates()]++
 			}
@@ -203,14 +207,6 @@ func (c *Collector) grow(adm *executor.Admission) {
 	work, critical, lowest := c.lengths(adm)
 	w.Tasks, w.Work = w.Tasks+len(adm.Tasks), w.Work+work
 	w.CriticalPath, w.Lowest = max(w.CriticalPath, critical), max(w.Lowest, lowest)
-}
-
-// took takes in the time of a round.
-func (c *Collector) took(d time.Duration) {
-	c.planned += d
-	for i := len(c.workflows) - c.fresh; i < len(c.workflows); i++ {
-		c.workflows[i].Mapping += d / time.Duration(c.fresh)
-	}
 }
 
 // lengths computes the sum of the true runtimes of the tasks of an admission, and the two critical paths that end with

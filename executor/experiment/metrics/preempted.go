@@ -26,9 +26,6 @@ func (p *preempted) ended(att *planner.Attempt, b *planner.AttemptExited) {
 		p.lost += b.Ran + p.kept[att.Task]
 		delete(p.kept, att.Task)
 	case b.Kept > att.Done:
-		if p.kept == nil {
-			p.kept = map[planner.TaskID]time.Duration{}
-		}
 		p.kept[att.Task] += b.Ran
 	default:
 		p.lost += b.Ran

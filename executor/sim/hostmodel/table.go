@@ -1,6 +1,7 @@
 package hostmodel
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -222,10 +223,8 @@ func (s *Surface) validate(what string) error {
 		return fmt.Errorf("%s begins at together %v and busy_cores %v, not at 1 and 0", what, s.Together[0],
 			s.BusyCores[0])
 	}
-	if err := ascends(what+".together", s.Together, 1); err != nil {
-		return err
-	}
-	if err := ascends(what+".busy_cores", s.BusyCores, 0); err != nil {
+	if err := cmp.Or(ascends(what+".together", s.Together, 1),
+		ascends(what+".busy_cores", s.BusyCores, 0)); err != nil {
 		return err
 	}
 	for i, row := range s.Factor {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -203,8 +202,7 @@ func (s *Store) put(name string, content []byte) error {
 
 // key is the name of the file of something that is no digest.
 func key(name string) string {
-	sum := sha256.Sum256([]byte(name))
-	return hex.EncodeToString(sum[:]) + ".json"
+	return fmt.Sprintf("%x.json", sha256.Sum256([]byte(name)))
 }
 
 // name is the image of a reference at the last look-up.

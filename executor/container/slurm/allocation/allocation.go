@@ -103,12 +103,7 @@ func Attach(ctx context.Context, id string) (*Allocation, error) {
 			return nil, err
 		}
 	}
-	return nil, unanswered(err)
-}
-
-// unanswered makes an error of slurmctld's silence.
-func unanswered(err error) error {
-	return &Error{What: "Slurm's controller (slurmctld) does not answer", Err: err,
+	return nil, &Error{What: "Slurm's controller (slurmctld) does not answer", Err: err,
 		Remedy: "scontrol ping says whether it is up, munge -n whether munge is; try again when both are"}
 }
 
