@@ -95,7 +95,7 @@ type DB struct {
 	writer *sql.DB    // of conn alone
 	conn   *sql.Conn
 	own    Reader   // asks conn
-	open   *pending // while there is a writer connection
+	open   *os.File // by stayOpen, while there is a writer connection
 	runs   map[*Run]struct{}
 
 	hashing sync.Mutex         // guards hashes; last of all
@@ -292,11 +292,12 @@ func (db *DB) closeWriter() error {
 	if db.open != nil {
 		// This leaves little work for the moment at which nobody can begin to read.
 		_ = db.exec("PRAGMA wal_checkpoint")
-		db.open.release()
+		_ = lockPending(db.open, unix.F_UNLCK) // so that SQLite can put the log into one file
 	}
 	err := errors.Join(db.conn.Close(), db.writer.Close())
 	if db.open != nil {
-		err = errors.Join(err, db.open.close())
+		// Now: the kernel takes all of the process's locks on a file when any descriptor of it is closed.
+		err = errors.Join(err, db.open.Close())
 	}
 	db.conn, db.open = nil, nil
 	return err
@@ -365,52 +366,38 @@ func list(names []string, n int) string {
 	return shown.Line(strings.Join(names, ", "))
 }
 
-// A connection that may write, such as that of the sqlite3 program, finds out when it closes whether it is the last
-// one, and for that moment keeps new ones out: readers without patience then see "database is locked". It begins by
-// locking SQLite's pending byte for writing. A lock for reading on that byte keeps everybody from finding out and
-// nobody from reading; it is one of an open file description, which SQLite's own locks, being the process's, do not
-// undo.
-type pending struct{ file *os.File }
-
-// pendingByte is where SQLite's file format has it.
-const pendingByte = 0x40000000
-
-// stayOpen takes the lock. A file system without such locks only lacks the benefit of the lock.
-func stayOpen(path string) (*pending, error) {
+// stayOpen opens a log and locks its pending byte for reading. A connection that may write, such as that of the sqlite3
+// program, finds out when it closes whether it is the last one, and for that moment keeps new ones out: readers without
+// patience then see "database is locked". It begins by locking SQLite's pending byte for writing. A lock for reading on
+// that byte keeps everybody from finding out and nobody from reading; it is one of an open file description, which
+// SQLite's own locks, being the process's, do not undo. A file system without such locks only lacks the benefit of the
+// lock.
+func stayOpen(path string) (*os.File, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
-	p := &pending{f}
 	for range 100 { // somebody may be closing just now
-		if p.lock(unix.F_RDLCK) != unix.EAGAIN {
+		if lockPending(f, unix.F_RDLCK) != unix.EAGAIN {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	return p, nil
+	return f, nil
 }
 
-func (p *pending) lock(kind int16) error {
-	return lockOpen(p.file, &unix.Flock_t{Type: kind, Start: pendingByte, Len: 1})
+// lockPending locks the byte at which SQLite's file format has its pending byte.
+func lockPending(f *os.File, kind int16) error {
+	return lockOpen(f, &unix.Flock_t{Type: kind, Start: 0x40000000, Len: 1})
 }
-
-// release gives the lock up, so that SQLite can put the log into one file.
-func (p *pending) release() { _ = p.lock(unix.F_UNLCK) }
-
-// close comes after the last use of SQLite: the kernel takes all of the process's locks on a file when any descriptor
-// of it is closed.
-func (p *pending) close() error { return p.file.Close() }
 
 // reserved is how much space a run keeps for its last words: how a run ended fits into a few pages.
 const reserved = 128 << 10
 
-// reserve is space on the file system of the log that is given back when the disk is full, so that the end of the run
-// can still be logged. It is a file without a name: it goes with the process, however that ends.
-type reserve struct{ file *os.File }
-
-// newReserve takes the space; nil if there is none to be had.
-func newReserve(path string) *reserve {
+// newReserve takes space on the file system of the log that is given back when the disk is full, so that the end of the
+// run can still be logged; nil if there is none to be had. It is a file without a name: it goes with the process,
+// however that ends.
+func newReserve(path string) *os.File {
 	file, err := os.CreateTemp(filepath.Dir(path), ".gantry-reserve-")
 	if err != nil {
 		return nil
@@ -420,15 +407,5 @@ func newReserve(path string) *reserve {
 		file.Close()
 		return nil
 	}
-	return &reserve{file}
-}
-
-// release gives the space back; it reports whether there was any.
-func (r *reserve) release() bool {
-	if r == nil || r.file == nil {
-		return false
-	}
-	r.file.Close()
-	r.file = nil
-	return true
+	return file
 }

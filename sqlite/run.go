@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -71,7 +72,7 @@ type Run struct {
 	aside   []func() error
 	dropped int      // samples, as aside was full
 	most    int64    // bytes that files took on disk
-	reserve *reserve // nil of a simulation
+	reserve *os.File // space for its last words; nil of a simulation
 	stop    chan struct{}
 	stopped sync.WaitGroup
 	closing sync.Once
@@ -284,7 +285,7 @@ func (r *Run) Finish(_ context.Context, state State, exit int) error {
 		})
 	}
 	err := finish()
-	if IsDisk(err) && r.reserve.release() {
+	if IsDisk(err) && r.reserve.Close() == nil {
 		r.undone()
 		if err = r.catchUp(nil); err == nil {
 			err = finish()
@@ -310,7 +311,7 @@ func (r *Run) Close() error {
 		r.db.mu.Lock()
 		defer r.db.mu.Unlock()
 		r.rows.close()
-		r.reserve.release()
+		r.reserve.Close()
 		delete(r.db.runs, r)
 	})
 	return err

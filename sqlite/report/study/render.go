@@ -538,19 +538,6 @@ func (w writer) rows(set *results.Set, at Selector, params []string) (out []Sele
 	return out
 }
 
-// AllFigures draws all figures of the study.
-func (w writer) AllFigures() (string, error) {
-	var b strings.Builder
-	for i := range w.s.Figures {
-		text, err := w.Figure(w.s.Figures[i].ID)
-		if err != nil {
-			return "", err
-		}
-		b.WriteString(text + "\n")
-	}
-	return b.String(), nil
-}
-
 // Figure draws a figure of the study and links it, with its data.
 func (w writer) Figure(id string) (string, error) {
 	i := slices.IndexFunc(w.s.Figures, func(f Figure) bool { return f.ID == id })
@@ -628,14 +615,7 @@ func (w writer) categories(set *results.Set, p *Panel, out *report.Panel) (xs []
 		}
 		return xs
 	}
-	rows := w.rows(set, p.At, p.X)
-	if len(p.Order) > 0 {
-		slices.SortStableFunc(rows, func(a, b Selector) int {
-			return slices.Index(p.Order, a[p.X[0]][0]) - slices.Index(p.Order, b[p.X[0]][0])
-		})
-		rows = slices.DeleteFunc(rows, func(r Selector) bool { return !slices.Contains(p.Order, r[p.X[0]][0]) })
-	}
-	for _, r := range rows {
+	for _, r := range w.rows(set, p.At, p.X) {
 		var parts []string
 		for _, param := range p.X {
 			parts = append(parts, w.s.unlabelled(param, r[param][0]))

@@ -180,7 +180,6 @@ type Panel struct {
 	Of       string   `yaml:"of"`
 	At       Selector `yaml:"at"`
 	X        Values   `yaml:"x"`      // parameters of the horizontal axis; "metric": Metrics
-	Order    Values   `yaml:"order"`  // values of a single X, in order; none: as they appear
 	Series   Values   `yaml:"series"` // parameters; policy
 	Only     Values   `yaml:"only"`   // values of a single series
 	Metric   string   `yaml:"metric"`
