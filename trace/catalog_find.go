@@ -20,20 +20,8 @@ import (
 // maxCatalog bounds a catalog, in bytes.
 const maxCatalog = 64 << 20
 
-// The files in which Pegasus looks for catalogs unless told otherwise.
-const (
-	defaultReplicas        = "replicas.yml"
-	defaultTransformations = "transformations.yml"
-	defaultSites           = "sites.yml"
-	defaultProperties      = "pegasus.properties"
-)
-
-// The names of catalogs of Pegasus 4.
-const (
-	oldReplicas        = "rc.txt"
-	oldTransformations = "tc.txt"
-	oldSites           = "sites.xml"
-)
+// oldReplicas is the name of a replica catalog of Pegasus 4.
+const oldReplicas = "rc.txt"
 
 // openCatalogs reads the catalogs of a workflow that are not in its file: the catalogs given by --catalog, those that
 // properties name, and else those of the usual names beside the workflow or in the working directory. Named catalogs
@@ -50,12 +38,13 @@ func (b *builder) openCatalogs() {
 		return
 	}
 	if !has["properties"] {
-		if path, ok := b.near(defaultProperties); ok {
+		if path, ok := b.near("pegasus.properties"); ok {
 			b.openCatalog(path, false, has)
 		}
 	}
-	for _, names := range [][2]string{{defaultReplicas, oldReplicas}, {defaultTransformations, oldTransformations},
-		{defaultSites, oldSites}} {
+	// These are the names in which Pegasus 5 and 4 look unless told otherwise.
+	for _, names := range [][2]string{{"replicas.yml", oldReplicas}, {"transformations.yml", "tc.txt"},
+		{"sites.yml", "sites.xml"}} {
 		kind := strings.TrimSuffix(names[0], ".yml")
 		for _, name := range names {
 			if path, ok := b.near(name); ok && !has[kind] {

@@ -28,18 +28,8 @@ type Imputation struct {
 
 func (i Imputation) String() string { return fmt.Sprintf("%s of %d: %s", i.Field, i.Count, i.Rule) }
 
-// The rules of Impute, in the words that are shown to people.
-const (
-	ruleCoresFromCPU  = "average CPU use / 100%, rounded up"
-	ruleOneCore       = "1 core"
-	ruleKindMedian    = "median of the tasks of the same type"
-	ruleMedian        = "median of all tasks of the workflow"
-	ruleKindMemory    = "maximum of the tasks of the same type"
-	ruleFullCPU       = "100% of each core"
-	ruleSubWorkflow   = "0 s for a sub-workflow node, which is not expanded"
-	ruleDefaultFormat = "default of %v"
-	ruleUnknown       = "unknown; plans and simulations take %v"
-)
+// ruleOneCore is the rule of Impute and of archives for the cores of a task of which nothing tells.
+const ruleOneCore = "1 core"
 
 // Impute fills in the values that w lacks and marks them in Imputed. The rules, in this order:
 //
@@ -101,7 +91,7 @@ func Impute(w *Workflow, d Defaults) []Imputation {
 			t.Cores = 1
 			if t.Known.Has(AvgCPU) {
 				t.Cores = max(1, math.Ceil(t.AvgCPU/100))
-				fill(Cores, ruleCoresFromCPU)
+				fill(Cores, "average CPU use / 100%, rounded up")
 			} else {
 				fill(Cores, ruleOneCore)
 			}
@@ -111,31 +101,31 @@ func Impute(w *Workflow, d Defaults) []Imputation {
 			switch {
 			case ok:
 				t.Runtime = m
-				fill(Runtime, ruleKindMedian)
+				fill(Runtime, "median of the tasks of the same type")
 			case t.SubWorkflow:
-				fill(Runtime, ruleSubWorkflow)
+				fill(Runtime, "0 s for a sub-workflow node, which is not expanded")
 			case len(all) > 0:
 				t.Runtime = typical
-				fill(Runtime, ruleMedian)
+				fill(Runtime, "median of all tasks of the workflow")
 			default:
 				t.Runtime = typical
-				fill(Runtime, fmt.Sprintf(ruleUnknown, d.Runtime))
+				fill(Runtime, fmt.Sprintf("unknown; plans and simulations take %v", d.Runtime))
 			}
 		}
 		if m := memory[t.Kind]; m > 0 && lacks(Memory) {
 			t.MemoryBytes = m
-			fill(Memory, ruleKindMemory)
+			fill(Memory, "maximum of the tasks of the same type")
 		}
 		if lacks(AvgCPU) {
 			t.AvgCPU = 100 * t.Cores
-			fill(AvgCPU, ruleFullCPU)
+			fill(AvgCPU, "100% of each core")
 		}
 	}
 	if d.FileSize > 0 {
 		for i := range w.Files {
 			if f := &w.Files[i]; !f.Sized {
 				f.Size, f.Sized, f.Imputed = d.FileSize, true, true
-				note(0, fmt.Sprintf(ruleDefaultFormat, fmt.Sprint(d.FileSize, " B")))
+				note(0, fmt.Sprintf("default of %d B", d.FileSize))
 			}
 		}
 	}

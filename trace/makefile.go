@@ -260,9 +260,7 @@ func (m *makefile) explicit(targets, needs []string, static string, grouped bool
 				m.fail(line, "target %s does not match %s", target, static)
 			}
 			r.static = stem
-			for k := range r.needs {
-				r.needs[k] = strings.Replace(r.needs[k], "%", stem, 1)
-			}
+			r.needs = stemmed(r.needs, stem)
 		}
 		if grouped {
 			r.targets, r.grouping = targets, true
@@ -281,6 +279,14 @@ func makeStem(pattern, name string) (string, bool) {
 		return "", ok && pattern == name
 	}
 	return name[len(before) : len(name)-len(after)], true
+}
+
+// stemmed are names with a stem in place of %.
+func stemmed(names []string, stem string) (out []string) {
+	for _, name := range names {
+		out = append(out, strings.Replace(name, "%", stem, 1))
+	}
+	return out
 }
 
 // find is the rule that makes a target, and the text of % in it. Of patterns that match, one that needs no further
@@ -329,13 +335,8 @@ func (m *makefile) applies(p *makeRule, stem string, depth int, chained bool) bo
 
 // of is the rule that a pattern gives for a stem; known has further needs of its target.
 func (p *makeRule) of(stem string, known *makeRule) *makeRule {
-	whole := &makeRule{line: p.line, needs: []string{}, recipe: p.recipe, has: true, grouping: true}
-	for _, t := range p.targets {
-		whole.targets = append(whole.targets, strings.Replace(t, "%", stem, 1))
-	}
-	for _, need := range p.needs {
-		whole.needs = append(whole.needs, strings.Replace(need, "%", stem, 1))
-	}
+	whole := &makeRule{line: p.line, targets: stemmed(p.targets, stem), needs: stemmed(p.needs, stem),
+		recipe: p.recipe, has: true, grouping: true}
 	if known != nil {
 		whole.needs = append(whole.needs, known.needs...)
 	}

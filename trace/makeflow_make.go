@@ -222,7 +222,9 @@ func (l *lexer) assign(name string, line int) {
 	}
 	l.next()
 	l.dropped = false
-	value := l.value()
+	var out strings.Builder
+	l.expand(&out, '\n', true)
+	value := out.String()
 	l.tellDropped("the value of "+name, value, line)
 	l.endLine()
 	l.set(name, value, mode, line)
@@ -492,13 +494,6 @@ func (l *lexer) room(out *strings.Builder, bytes int) {
 	if out.Len()+bytes > reader.MaxText {
 		l.fail("bound", l.line, "%s", reader.TooLong)
 	}
-}
-
-// value reads the value of a variable.
-func (l *lexer) value() string {
-	var out strings.Builder
-	l.expand(&out, '\n', true)
-	return out.String()
 }
 
 // inner is a reader of a value that is substituted.

@@ -473,7 +473,9 @@ func (d *wfDocument) task(to *[]wfTask) error {
 		}
 		return d.j.Skip()
 	})
-	*to = append(grown(d.b.in, *to), d.taskOfFacts(int32(line)))
+	t := wfTask{line: int32(line), facts: slices.Clone(d.facts)}
+	t.id, t.name = t.one(wfID), t.one(wfName)
+	*to = append(grown(d.b.in, *to), t)
 	return cmp.Or(err, d.keep((len(d.facts)+2)*factKept))
 }
 
@@ -504,14 +506,6 @@ func (d *wfDocument) needs() error {
 	})
 	d.facts = append(d.facts, wfFact{d.b.number(strings.Join(all, ",")), int32(line), wfKindOf("tokens")})
 	return err
-}
-
-// taskOfFacts makes a task of the facts that were read.
-func (d *wfDocument) taskOfFacts(line int32) wfTask {
-	t := wfTask{line: line}
-	t.facts = slices.Clone(d.facts)
-	t.id, t.name = t.one(wfID), t.one(wfName)
-	return t
 }
 
 // uses reads the files of a task up to 1.4, each with its link.

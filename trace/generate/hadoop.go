@@ -27,22 +27,6 @@ type work struct {
 	disk    int64 // bytes per second
 }
 
-var (
-	// I/O and CPU
-	teraSort  = application{"terasort", work{0.1, 1, 1.9e9, 34e6}, work{0.1, 1, 1.9e9, 34e6}, 2e6, 1, 1}
-	pi        = application{"pi", work{0.16, 1.5, 8e8, 5e6}, work{0.16, 1.5, 8e8, 5e6}, 1e3, 1, 1}           // CPU
-	malloc    = application{"malloc", work{0.12, 0.5, 3.3e9, 10e6}, work{0.12, 0.5, 3.3e9, 10e6}, 1e3, 1, 1} // memory
-	readWrite = application{"readwrite", work{0.12, 0.5, 9e8, 80e6}, work{0.12, 0.5, 9e8, 80e6}, 4e6, 1, 1}  // I/O
-	// case 1: all three
-	telecom = application{"telecom", work{2.2, 1, 1.9e9, 34e6}, work{2.2, 1, 1.9e9, 34e6}, 32e6, 1, 0.5}
-	// case 2: CPU
-	plates = application{"plates", work{2.3, 2, 1.8e9, 17e6}, work{1.3, 1, 1.8e9, 17e6}, 32e6, 0.05, 1}
-	// case 3: memory
-	logSearch = application{"logsearch", work{2, 0.5, 3.7e9, 42e6}, work{2, 0.5, 3.7e9, 42e6}, 64e6, 0.05, 1}
-	// case 4: I/O
-	migration = application{"migration", work{2.7, 0.5, 1.1e9, 65e6}, work{2.7, 0.5, 1.1e9, 65e6}, 64e6, 1, 1}
-)
-
 // hadoop is the kind of the jobs of an application.
 func hadoop(title, about string, a application) Kind {
 	k := Kind{Name: a.name, About: about, Least: 2, title: title, make: hadoopJob,

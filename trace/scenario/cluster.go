@@ -284,15 +284,8 @@ func (y *doc) amount(to *int64, what, suffix string) func(*reader.Node) {
 
 // whole reads a positive whole number.
 func (y *doc) whole(to *int64, what string) func(*reader.Node) {
-	return func(v *reader.Node) {
-		n, err := reader.Count(y.Text(v), 1)
-		if err != nil || n <= 0 {
-			y.Faults.Fail("bad-number", y.Line(v), "", "%s is %q, but has to be a whole number above 0 and up to %d",
-				what, y.Text(v), reader.MaxBytes)
-			return
-		}
-		*to = n
-	}
+	return numeric(y, to, what, func(text string) (int64, error) { return reader.Count(text, 1) },
+		func(n int64) bool { return n > 0 }, fmt.Sprintf("a whole number above 0 and up to %d", reader.MaxBytes))
 }
 
 // gpus reads a number of GPUs, or a list of their names.

@@ -150,9 +150,15 @@ func (y *doc) positive(to *float64, what string, most float64, must string) func
 
 // number reads a number into to and checks it; the message says must.
 func (y *doc) number(to *float64, what string, ok func(float64) bool, must string) func(*reader.Node) {
+	return numeric(y, to, what, reader.Number, ok, must)
+}
+
+// numeric is number of a number that read reads.
+func numeric[T any](y *doc, to *T, what string, read func(string) (T, error), ok func(T) bool, must string,
+) func(*reader.Node) {
 	return func(v *reader.Node) {
 		text := y.Text(v)
-		x, err := reader.Number(text)
+		x, err := read(text)
 		if err != nil || !ok(x) {
 			y.Faults.Fail("bad-number", y.Line(v), "", "%s is %q, but has to be %s", what, text, must)
 			return
@@ -162,14 +168,8 @@ func (y *doc) number(to *float64, what string, ok func(float64) bool, must strin
 }
 
 func (y *doc) seed(to *uint64) func(*reader.Node) {
-	return func(v *reader.Node) {
-		n, err := strconv.ParseUint(y.Text(v), 10, 64)
-		if err != nil || n == 0 {
-			y.Faults.Fail("bad-number", y.Line(v), "", "seed is %q, but has to be a whole number from 1 to %d",
-				y.Text(v), uint64(math.MaxUint64))
-		}
-		*to = n
-	}
+	return numeric(y, to, "seed", func(text string) (uint64, error) { return strconv.ParseUint(text, 10, 64) },
+		func(n uint64) bool { return n > 0 }, fmt.Sprintf("a whole number from 1 to %d", uint64(math.MaxUint64)))
 }
 
 func (y *doc) string(to *string) func(*reader.Node) {

@@ -416,7 +416,8 @@ func (y *doc) arrivals(a *ArrivalProcess, v *reader.Node) {
 	has := y.keyed(v, "arrivals", []yamlKey{
 		{"process", y.word(&a.Process, "arrivals: process", "poisson", "poisson-intervals", "fixed", "batch", "closed",
 			"trace")},
-		{"rate", func(v *reader.Node) { y.rate(&a.PerHour, v) }},
+		{"rate", numeric(y, &a.PerHour, "rate", rate, func(x float64) bool { return x >= 1e-6 && x <= 1e12 },
+			"arrivals per time, such as 98/h, 0.5/s or 1/22s, from 0.000001/h to 1000000000000/h")},
 		{"utilisation", y.positive(&a.Utilisation, "utilisation", 10, "above 0 and up to 10; 1 is full")},
 		{"interval", y.duration(&a.Interval, "interval")},
 		{"exact", y.bool(&a.Exact, "arrivals: exact")},
@@ -470,9 +471,8 @@ func (y *doc) arrivals(a *ArrivalProcess, v *reader.Node) {
 	}
 }
 
-// rate reads "98/h", "1/22s" or "0.5/s": arrivals per duration.
-func (y *doc) rate(perHour *float64, v *reader.Node) {
-	text := y.Text(v)
+// rate reads "98/h", "1/22s" or "0.5/s": arrivals per hour.
+func rate(text string) (perHour float64, err error) {
 	number, per, _ := strings.Cut(text, "/")
 	per = strings.TrimSpace(per)
 	if per != "" && (per[0] < '0' || per[0] > '9') && per[0] != '.' {
@@ -480,13 +480,7 @@ func (y *doc) rate(perHour *float64, v *reader.Node) {
 	}
 	n, err := reader.Number(strings.TrimSpace(number))
 	d, err2 := reader.Duration(cmp.Or(strings.Replace(per, "min", "m", 1), "0"))
-	rate := n / d.Hours()
-	if err != nil || err2 != nil || !(rate >= 1e-6 && rate <= 1e12) {
-		y.Faults.Fail("bad-number", y.Line(v), "", "rate is %q, but has to be arrivals per time, such as 98/h, "+
-			"0.5/s or 1/22s, from 0.000001/h to 1000000000000/h", text)
-		return
-	}
-	*perHour = rate
+	return n / d.Hours(), cmp.Or(err, err2)
 }
 
 func (y *doc) releases(s *Stream, v *reader.Node) {

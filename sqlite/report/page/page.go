@@ -98,8 +98,8 @@ func Data(ctx context.Context, db *sqlite.DB, name string, o Options) (data []by
 	if err != nil {
 		return nil, false, err
 	}
-	text, err := json.Marshal(p)
-	return pack(text, gzip.BestSpeed), p.Runs[0].State != string(sqlite.Running), err
+	data, err = Packed(p)
+	return data, p.Runs[0].State != string(sqlite.Running), err
 }
 
 // Document returns a page without data, which asks the server that it came from for them, and its policy.
