@@ -111,7 +111,7 @@ func Open(path string, mode Mode) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open log %s: %w", path, err)
 	}
-	db := &DB{path: abs, mode: mode, runs: map[*Run]struct{}{}}
+	db := &DB{path: abs, mode: mode, runs: map[*Run]struct{}{}, aliases: map[string]string{}}
 	if mode == ReadOnly {
 		if _, err := os.Stat(abs); err != nil {
 			if errors.Is(err, os.ErrNotExist) {

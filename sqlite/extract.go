@@ -43,7 +43,7 @@ func (db *DB) Extract(ctx context.Context, id int64) (_ *DB, err error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	out.remove, out.aliases = dir, map[string]string{strconv.FormatInt(id, 10): s.Run}
+	out.remove, out.aliases[strconv.FormatInt(id, 10)] = dir, s.Run
 	if err := out.fill(db.path, s); err != nil {
 		return nil, errors.Join(fmt.Errorf("submission %d: %w", id, err), out.Close())
 	}
@@ -82,7 +82,7 @@ func OpenExtract(path string, id int64) (*DB, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	db.aliases = map[string]string{strconv.FormatInt(id, 10): run}
+	db.aliases[strconv.FormatInt(id, 10)] = run
 	return db, nil
 }
 
@@ -91,9 +91,6 @@ func OpenExtract(path string, id int64) (*DB, error) {
 func (db *DB) Name(ctx context.Context, id int64) error {
 	s, err := db.Submitted(ctx, id)
 	if err == nil {
-		if db.aliases == nil {
-			db.aliases = map[string]string{}
-		}
 		db.aliases[strconv.FormatInt(id, 10)] = s.Run
 	}
 	return err

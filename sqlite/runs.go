@@ -109,14 +109,11 @@ func (db *DB) Runs(ctx context.Context) ([]Overview, error) {
 
 // State is how a run stands; it costs little.
 func (db *DB) State(ctx context.Context, run string) (State, error) {
-	states, err := RowsOf[State](ctx, db, "SELECT state FROM runs WHERE name = ?", run)
-	if err != nil {
-		return "", err
+	state, err := RowOf[State](ctx, db, "SELECT state FROM runs WHERE name = ?", run)
+	if err == nil && state == "" {
+		err = db.unknownRun(ctx, run)
 	}
-	if len(states) == 0 {
-		return "", db.unknownRun(ctx, run)
-	}
-	return states[0], nil
+	return state, err
 }
 
 // Overview is one run, given by its whole name.

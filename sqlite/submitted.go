@@ -139,14 +139,11 @@ const submittedColumns = "SELECT s.id, r.name, s.key, s.position, s.uid, s.gid, 
 
 // Submitted returns a submission of any run of the log.
 func (db *DB) Submitted(ctx context.Context, id int64) (*Submitted, error) {
-	all, err := RowsOf[Submitted](ctx, db, submittedColumns+"WHERE s.id = ?", id)
-	if err != nil {
-		return nil, err
+	s, err := RowOf[Submitted](ctx, db, submittedColumns+"WHERE s.id = ?", id)
+	if err == nil && s.ID == 0 {
+		err = unknownf("there is no submission %d: gantry queue --all lists them", id)
 	}
-	if len(all) == 0 {
-		return nil, unknownf("there is no submission %d: gantry queue --all lists them", id)
-	}
-	return &all[0], nil
+	return &s, err
 }
 
 // SubmittedWith returns the submissions of a request; none if it was not accepted.

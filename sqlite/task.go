@@ -276,7 +276,7 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 	if err != nil {
 		return nil, err
 	}
-	lives, err := RowsOf[Life](ctx, db, `SELECT r.name, r.runtime, r.policy, r.state,
+	found, err := RowOf[Life](ctx, db, `SELECT r.name, r.runtime, r.policy, r.state,
 		coalesce((SELECT k.at_ns FROM clocks k WHERE k.run = r.id), 0), w.name, t.name, t.task, t.kind, t.state,
 		t.need_millicores, t.need_memory_bytes, t.need_disk_bps, t.time_limit_ns, t.imputed, coalesce(t.image, ''),
 		coalesce(i.digest, i.id, ''), coalesce(i.id, ''), (SELECT min(f.arrived_ns) FROM tasks o JOIN workflows f ON
@@ -284,13 +284,13 @@ func (db *DB) Task(ctx context.Context, run, task string) (*Life, error) {
 			w.state
 		FROM runs r JOIN tasks t ON t.run = r.id JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow
 		LEFT JOIN images i ON i.run = r.id AND i.image = t.image WHERE r.id = ?1 AND t.task = ?2`, id, t)
-	if err == nil && len(lives) == 0 {
+	if err == nil && found.Run == "" {
 		err = db.wrap("read", sql.ErrNoRows) // it was removed meanwhile
 	}
 	if err != nil {
 		return nil, err
 	}
-	l := &lives[0]
+	l := &found
 	if err := db.label(ctx, id, l); err != nil {
 		return nil, err
 	}

@@ -77,7 +77,7 @@ type wtaRow struct {
 	cores                               float64
 	kind                                []byte
 	parents                             []int64
-	given                               map[string]bool
+	isTask, isOf                        bool // it has an id, and a workflow
 }
 
 // wtaFile reads a file of tasks: milliseconds, and cores. What memory is given in differs from trace to trace, so that
@@ -237,7 +237,7 @@ func wtaUnpacked(in io.Reader, codec format.CompressionCodec, claim int64) error
 
 // wtaOf takes the values of a row that are known.
 func wtaOf(row parquet.Row, columns [][]string) wtaRow {
-	r := wtaRow{user: -1, cores: -1, submit: -1, runtime: -1, given: map[string]bool{}}
+	r := wtaRow{user: -1, cores: -1, submit: -1, runtime: -1}
 	for _, v := range row {
 		if v.IsNull() || v.Column() >= len(columns) {
 			continue
@@ -258,12 +258,11 @@ func wtaOf(row parquet.Row, columns [][]string) wtaRow {
 				n = int64(x)
 			}
 		}
-		r.given[name] = true
 		switch name {
 		case "id":
-			r.id = n
+			r.id, r.isTask = n, true
 		case "workflow_id":
-			r.workflow = n
+			r.workflow, r.isOf = n, true
 		case "ts_submit":
 			r.submit = n
 		case "runtime":
@@ -288,7 +287,7 @@ func (x *archiver) wtaTask(r wtaRow) {
 	const longest = int64(reader.MaxTime / time.Millisecond)
 	wrong := ""
 	switch {
-	case !r.given["id"] || !r.given["workflow_id"]:
+	case !r.isTask || !r.isOf:
 		wrong = "has no id, or no workflow"
 	case r.runtime > longest || r.submit > 9e12 || r.submit < -1:
 		wrong = fmt.Sprintf("runs for %d ms, or is submitted at %d ms: beyond 100 years", r.runtime, r.submit)

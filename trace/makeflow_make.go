@@ -102,9 +102,7 @@ func (l *lexer) next() byte {
 }
 
 func (l *lexer) blanks() {
-	for l.at < len(l.text) && (l.text[l.at] == ' ' || l.text[l.at] == '\t') {
-		l.at++
-	}
+	l.at = len(l.text) - len(strings.TrimLeft(l.text[l.at:], " \t"))
 }
 
 // comment skips the rest of a line, and not its end.
@@ -311,13 +309,7 @@ func (r *makeReader) lookup(name, category string, local map[string]flowValue, r
 func (l *lexer) substituted() string {
 	line := l.line
 	l.next()
-	closer := byte(0)
-	switch l.peek() {
-	case '(':
-		closer = ')'
-	case '{':
-		closer = '}'
-	}
+	closer := map[byte]byte{'(': ')', '{': '}'}[l.peek()]
 	name := ""
 	if closer != 0 {
 		l.next()

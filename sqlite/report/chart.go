@@ -322,7 +322,7 @@ func (d *drawing) lines(i, k int) []plot.Thumbnailer {
 	var points withIntervals
 	for _, x := range d.p.Series[i].Points {
 		points.put(d.beside(i, x, min(0.6, 0.1*float64(len(d.p.Series)))), x.Value)
-		d.span(x.Value.Mean, x.Value.Mean-nonNaN(x.Value.Half), x.Value.Mean+nonNaN(x.Value.Half))
+		d.span(x.Value.Mean, x.Value.Mean-x.Value.Half, x.Value.Mean+x.Value.Half)
 	}
 	if len(points.XYs) == 0 {
 		return nil
@@ -342,7 +342,7 @@ func (d *drawing) bars(i, k int) (thumbs []plot.Thumbnailer) {
 		whisker.put(left+wide/2, x.Value)
 		d.plot.Add(rect, whisker.whiskers(color.Black))
 		thumbs = []plot.Thumbnailer{rect}
-		d.span(x.Value.Mean, x.Value.Mean+nonNaN(x.Value.Half), x.Value.Mean-nonNaN(x.Value.Half))
+		d.span(x.Value.Mean, x.Value.Mean+x.Value.Half, x.Value.Mean-x.Value.Half)
 	}
 	return thumbs
 }
@@ -473,7 +473,10 @@ type withIntervals struct {
 }
 
 func (w *withIntervals) put(x float64, i Interval) {
-	half := nonNaN(i.Half)
+	half := i.Half
+	if math.IsNaN(half) {
+		half = 0
+	}
 	w.XYs = append(w.XYs, plotter.XY{X: x, Y: i.Mean})
 	w.YErrors = append(w.YErrors, struct{ Low, High float64 }{half, half})
 }
@@ -513,13 +516,6 @@ type legendDot struct{ colour color.Color }
 // Thumbnail implements plot.Thumbnailer.
 func (d legendDot) Thumbnail(c *draw.Canvas) {
 	c.DrawGlyph(draw.GlyphStyle{Color: d.colour, Radius: vg.Points(2.5), Shape: draw.CircleGlyph{}}, c.Center())
-}
-
-func nonNaN(x float64) float64 {
-	if math.IsNaN(x) {
-		return 0
-	}
-	return x
 }
 
 // pale is a light shade of a colour.
