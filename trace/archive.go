@@ -234,10 +234,7 @@ func (x *archiver) finish() {
 		job := &x.jobs[x.rows[from].job]
 		job.from, job.to = int32(from), int32(to)
 	})
-	byTime := func(a, b archivedJob) int { return cmp.Compare(a.at, b.at) }
-	if !slices.IsSortedFunc(x.jobs, byTime) {
-		slices.SortStableFunc(x.jobs, byTime)
-	}
+	slices.SortStableFunc(x.jobs, func(a, b archivedJob) int { return cmp.Compare(a.at, b.at) })
 	users := map[int32]bool{}
 	for i := range slices.Backward(x.jobs) {
 		x.jobs[i].at -= x.jobs[0].at
@@ -249,10 +246,7 @@ func (x *archiver) finish() {
 
 // eachJob sorts rows by job, and calls each with those of every job.
 func (x *archiver) eachJob(each func(from, to int)) {
-	byJob := func(a, b archivedTask) int { return cmp.Compare(a.job, b.job) }
-	if !slices.IsSortedFunc(x.rows, byJob) {
-		slices.SortStableFunc(x.rows, byJob)
-	}
+	slices.SortStableFunc(x.rows, func(a, b archivedTask) int { return cmp.Compare(a.job, b.job) })
 	for from, to := 0, 0; from < len(x.rows); from = to {
 		for to < len(x.rows) && x.rows[to].job == x.rows[from].job {
 			to++
