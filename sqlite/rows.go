@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"cmp"
 	"database/sql"
 	"database/sql/driver"
 	"reflect"
@@ -135,10 +136,8 @@ func (t *tables) addFlow(f *flow, a *executor.Admission, definition []byte) erro
 	if t == nil {
 		return nil
 	}
-	flow, sub, from := &a.Arrived.Workflow, &a.Submission, a.Submission.Workflow
-	if from == nil {
-		from = new(trace.Workflow)
-	}
+	flow, sub := &a.Arrived.Workflow, &a.Submission
+	from := cmp.Or(sub.Workflow, new(trace.Workflow))
 	first := planner.TaskID(0)
 	if len(a.Arrived.Tasks) > 0 {
 		first = a.Arrived.Tasks[0].ID

@@ -374,9 +374,7 @@ func (b *builder) measured(t *Task, is Fields, name, text string, n int64, err e
 
 // resolve turns references into indices, adds the edges that only files imply and checks that the graph is acyclic.
 func (b *builder) resolve() {
-	if b.wf.Label == "" {
-		b.wf.Label = cmp.Or(b.wf.Name, "workflow")
-	}
+	b.wf.Label = cmp.Or(b.wf.Label, b.wf.Name, "workflow")
 	if b.line == 0 && !b.faults.HasErrors() {
 		b.faults.Fail("no-tasks", 1, "", "the workflow has no list of tasks; an empty one will do")
 	}

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"slices"
 	"strings"
 
 	"gantry/trace/reader"
@@ -26,11 +27,7 @@ func (r *catalogReader) unknown(what, key string) {
 }
 
 func (r *catalogReader) truth(v *reader.Node) bool {
-	switch strings.ToLower(r.y.Text(v)) {
-	case "true", "yes", "on":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"true", "yes", "on"}, strings.ToLower(r.y.Text(v)))
 }
 
 type fields = reader.Fields

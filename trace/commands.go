@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -326,9 +327,7 @@ func (l *CommandList) add(b *builder, command, kind string, writes []string, lin
 		}
 		return true
 	})
-	if kind == "" {
-		kind = "command"
-	}
+	kind = cmp.Or(kind, "command")
 	b.keep(len(command))
 	t := b.task(fmt.Sprintf("%s-%d", kind, len(b.wf.Tasks)+1), line)
 	if t == nil {

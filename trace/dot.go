@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -334,12 +335,7 @@ func (b *builder) carries(p, c int32, size string, line int) {
 }
 
 // kindOf is the type of a task by its name: without numbers at its end.
-func kindOf(name string) string {
-	if kind := strings.TrimRight(name, "0123456789_-. "); kind != "" {
-		return kind
-	}
-	return "task"
-}
+func kindOf(name string) string { return cmp.Or(strings.TrimRight(name, "0123456789_-. "), "task") }
 
 // dotBegins is the beginning of DOT.
 var dotBegins = regexp.MustCompile(`\A\s*(?i:strict\s+)?(?i:digraph|graph)\s*("[^"]*"|[\w.]*)\s*\{`)

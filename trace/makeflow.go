@@ -70,11 +70,8 @@ func IsMakeflow(source string) bool {
 	for _, zip := range []string{".gz", ".zip"} {
 		base = strings.TrimSuffix(base, zip)
 	}
-	switch strings.ToLower(path.Ext(base)) {
-	case ".makeflow", ".mf", ".jx":
-		return true
-	}
-	return base == "Makeflow" || IsMakefile(source)
+	return base == "Makeflow" || IsMakefile(source) ||
+		slices.Contains([]string{".makeflow", ".mf", ".jx"}, strings.ToLower(path.Ext(base)))
 }
 
 // readMakeflow reads a makeflow of either syntax.

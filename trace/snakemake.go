@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -103,10 +104,7 @@ func (b *builder) readMetadata() {
 	if t == nil || m.Incomplete {
 		return
 	}
-	t.Name, t.Kind = t.ID, m.Rule
-	if m.Rule == "" {
-		t.Kind = "job"
-	}
+	t.Name, t.Kind = t.ID, cmp.Or(m.Rule, "job")
 	if m.Start != nil && m.End != nil {
 		b.runtime(t, strconv.FormatFloat(*m.End-*m.Start, 'f', -1, 64), 1)
 	}

@@ -69,11 +69,7 @@ type TaskExecution struct {
 // category, overheadInSeconds, estimateInSeconds, expectedInputInBytes, memoryNeededInBytes, relativeSpeed, subWorkflow
 // and estimates keep the rest that the schema has no place for, opaqueFileIds and dataDependencies how file ids are
 // meant. Read reads it all.
-func WriteWfFormat(w io.Writer, wf *Workflow) error { return write(w, wf, nil) }
-
-// WriteExecution writes w and its execution as WfFormat 1.5, with measured runtimes, memory and I/O. It writes those of
-// the trace only if they were simulated.
-func WriteExecution(w io.Writer, wf *Workflow, e *Execution) error { return write(w, wf, e) }
+func WriteWfFormat(w io.Writer, wf *Workflow) error { return WriteExecution(w, wf, nil) }
 
 type object = map[string]any // keys are written sorted
 
@@ -86,7 +82,9 @@ type wfWriter struct {
 	err   error      // the first one; Flush reports those of the Writer
 }
 
-func write(to io.Writer, wf *Workflow, e *Execution) error {
+// WriteExecution writes wf and its execution as WfFormat 1.5, with measured runtimes, memory and I/O. It writes those
+// of the trace only if they were simulated.
+func WriteExecution(to io.Writer, wf *Workflow, e *Execution) error {
 	w := &wfWriter{Writer: bufio.NewWriterSize(to, 64<<10), wf: wf, e: e,
 		tasks: allowed(len(wf.Tasks), func(i int) string { return wf.Tasks[i].ID }, "-_.")}
 	head := object{"name": cmp.Or(wf.Name, wf.Label, "workflow"), "schemaVersion": "1.5",

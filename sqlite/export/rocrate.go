@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -169,11 +170,9 @@ func (c *crate) write(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, 
 		return fmt.Errorf("no task of workflow %s of run %s has been started: there is nothing to describe", o.Workflow,
 			info.Name)
 	}
-	status := map[string]string{"done": "https://schema.org/CompletedActionStatus",
-		"running": "https://schema.org/ActiveActionStatus", "waiting": "https://schema.org/ActiveActionStatus"}[c.state]
-	if status == "" {
-		status = "https://schema.org/FailedActionStatus"
-	}
+	status := cmp.Or(map[string]string{"done": "https://schema.org/CompletedActionStatus",
+		"running": "https://schema.org/ActiveActionStatus", "waiting": "https://schema.org/ActiveActionStatus"}[c.state],
+		"https://schema.org/FailedActionStatus")
 	language := c.add(local("wfformat"), "ComputerLanguage", entity{"name": "WfFormat", "version": "1.5",
 		"url": "https://github.com/wfcommons/WfFormat"})
 	c.add(main, []string{"File", "SoftwareSourceCode", "ComputationalWorkflow", "HowTo"}, entity{"name": o.Workflow,

@@ -211,21 +211,19 @@ func (y *doc) experiment(x *Experiment, root *reader.Node, quick bool, reading s
 	var fixed []Factor
 	var short *variant
 	readings := map[string]*variant{}
-	one := func(name string) func(*reader.Node) {
+	one := func(name string, read func(*reader.Node) string) func(*reader.Node) {
 		return func(v *reader.Node) {
-			fixed = append(fixed, Factor{name, []string{y.Text(v)}, []int{y.Line(v)}, y.Line(v)})
+			fixed = append(fixed, Factor{name, []string{read(v)}, []int{y.Line(v)}, y.Line(v)})
 		}
 	}
 	y.keyed(root, "the experiment", []yamlKey{
 		{"name", y.string(&x.Name)},
 		{"title", y.string(&x.Title)},
-		{"workload", one("workload")},
-		{"cluster", one("cluster")},
-		{"faults", func(v *reader.Node) {
-			fixed = append(fixed, Factor{"faults", []string{y.flow(v)}, []int{y.Line(v)}, y.Line(v)})
-		}},
-		{"time_scale", one("time_scale")},
-		{"size_scale", one("size_scale")},
+		{"workload", one("workload", y.Text)},
+		{"cluster", one("cluster", y.Text)},
+		{"faults", one("faults", y.flow)},
+		{"time_scale", one("time_scale", y.Text)},
+		{"size_scale", one("size_scale", y.Text)},
 		{"runtime", y.string(&x.Runtime)},
 		{"repetitions", y.count(&x.Repetitions, "repetitions", 1, maxRepetitions)},
 		{"seed", y.seed(&x.Seed)},
