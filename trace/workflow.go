@@ -224,19 +224,10 @@ const (
 	KeepNever
 )
 
-// Faults are those of package reader.
-type (
-	Fault    = reader.Fault
-	Severity = reader.Severity
-)
+// Fault is one of package reader, as is the severity Error.
+type Fault = reader.Fault
 
-const (
-	Warning = reader.Warning
-	Error   = reader.Error
-)
-
-// HasErrors reports whether one of the faults makes the workflow unusable.
-func HasErrors(faults []Fault) bool { return reader.HasErrors(faults) }
+const Error = reader.Error
 
 // Repaired reports whether something was.
 func Repaired(faults []Fault) bool { return reader.Repaired(faults) }

@@ -22,6 +22,7 @@ import (
 	"gantry/sqlite/export"
 	"gantry/sqlite/logtest"
 	"gantry/trace"
+	"gantry/trace/reader"
 )
 
 func diamond(t *testing.T) *sqlite.DB {
@@ -134,7 +135,7 @@ func TestWfFormatIsValidAndTellsWhatHappened(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 		flow, faults, err := trace.Read(bytes.NewReader(text.Bytes()), "export.json", trace.ReadOptions{})
-		if err != nil || trace.HasErrors(faults) || flow.Tasks[2].Runtime != 1750*time.Millisecond {
+		if err != nil || reader.HasErrors(faults) || flow.Tasks[2].Runtime != 1750*time.Millisecond {
 			t.Errorf("it does not read back: %v %v %+v", faults, err, flow.Tasks[2])
 		}
 	}

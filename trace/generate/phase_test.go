@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"gantry/trace"
+	"gantry/trace/reader"
 )
 
 func TestPhasesSurviveWritingAndReading(t *testing.T) {
@@ -12,7 +13,7 @@ func TestPhasesSurviveWritingAndReading(t *testing.T) {
 	var b bytes.Buffer
 	must(t, trace.WriteWfFormat(&b, want))
 	got, faults, err := trace.Read(&b, "w", trace.ReadOptions{})
-	if err != nil || trace.HasErrors(faults) {
+	if err != nil || reader.HasErrors(faults) {
 		t.Fatal(err, faults)
 	}
 	for i := range got.Tasks {

@@ -14,6 +14,7 @@ import (
 	"gantry/planner/seed/seedtest"
 	"gantry/trace"
 	"gantry/trace/generate"
+	"gantry/trace/reader"
 )
 
 // published reads a workflow of the collection, made by the original generator.
@@ -28,7 +29,7 @@ func published(tb testing.TB, file string) *trace.Workflow {
 	}
 	// Epigenomics_997 has negative sizes and runtimes.
 	w, faults, err := trace.Open(filepath.Join(dir, file), trace.ReadOptions{Repair: true})
-	if err != nil || trace.HasErrors(faults) {
+	if err != nil || reader.HasErrors(faults) {
 		tb.Fatalf("%s: %v %v", file, err, faults)
 	}
 	return w

@@ -20,6 +20,7 @@ import (
 	"gantry/planner"
 	"gantry/planner/predict"
 	"gantry/trace"
+	"gantry/trace/reader"
 	"gantry/trace/scenario"
 )
 
@@ -150,7 +151,7 @@ func TestFilesHaveTheInstance(t *testing.T) {
 		text.Reset()
 		must(t, trace.WriteWfFormat(&text, x.Workflow(i)))
 		read, faults, err := trace.Read(&text, "w.json", trace.ReadOptions{})
-		if err != nil || trace.HasErrors(faults) {
+		if err != nil || reader.HasErrors(faults) {
 			t.Fatalf("%v %v", err, faults)
 		}
 		for k := range flow.Tasks {
