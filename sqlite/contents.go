@@ -54,7 +54,6 @@ func (db *DB) Remembered(ctx context.Context, s reuse.Stamp) (was reuse.Stamp, s
 	return s, reuse.Sum(row.Sum), time.Unix(0, row.At), true, nil
 }
 
-// hash is the hash of a file, taken at an instant.
 type hash struct {
 	reuse.Stamp
 	reuse.Sum
@@ -72,7 +71,6 @@ func (db *DB) Remember(s reuse.Stamp, sum reuse.Sum, hashed time.Time) {
 	db.hashes[[2]uint64{s.Device, s.Inode}] = hash{s, sum, hashed}
 }
 
-// insertHashes writes the hashes that wait.
 func (db *DB) insertHashes() error {
 	if len(db.hashes) == 0 {
 		return nil

@@ -358,7 +358,6 @@ func (db *DB) Find(ctx context.Context, name string) (id int64, found string, _ 
 	return 0, "", db.unknownRun(ctx, name)
 }
 
-// list joins the first n names.
 func list(names []string, n int) string {
 	if more := len(names) - n; more > 0 {
 		return fmt.Sprintf("%s and %d more", shown.Line(strings.Join(names[:n], ", ")), more)

@@ -43,7 +43,6 @@ func numbersTo[T any](to *jsontext.Encoder, x T) error {
 	return to.WriteValue(appendList(to.AvailableBuffer(), n))
 }
 
-// numbersFrom reads the numbers of numbersTo.
 func numbersFrom[T any](from *jsontext.Decoder, x *T) error {
 	var n []int64
 	if err := json.UnmarshalDecode(from, &n); err != nil {
@@ -147,7 +146,6 @@ func encodeBody(to *bytes.Buffer, at planner.Time, body planner.Body) (subject d
 	return subject, err
 }
 
-// decodeBody is the inverse of encodeBody.
 func decodeBody(kind planner.EventKind, at planner.Time, subject int64, text []byte) (planner.Body, error) {
 	f, known := forms[kind]
 	if !known {

@@ -263,7 +263,6 @@ func (p *projection) arrived(a *executor.Admission, definition []byte) error {
 	return p.out.addFlow(f, a, definition)
 }
 
-// add takes in the tasks of an admission.
 func (p *projection) add(f *flow, a *executor.Admission) error {
 	p.touchFlow(f)
 	f.left += len(a.Tasks)
@@ -462,7 +461,6 @@ func (p *projection) done(t *task, at planner.Time) {
 // withdrawn reports whether a workflow was cancelled or refused.
 func (f *flow) withdrawn() bool { return f.state == "cancelled" || f.state == "refused" }
 
-// close ends a workflow.
 func (p *projection) close(f *flow, state string, at planner.Time) {
 	f.state, f.ended, f.closed = state, at, true
 	if p.touchFlow(f); p.out == nil {

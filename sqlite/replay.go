@@ -48,7 +48,6 @@ func (db *DB) Events(ctx context.Context, run string, each func(e planner.Event,
 	return db.replay(ctx, id, info.Name, each)
 }
 
-// replay gives the events of a run.
 func (db *DB) replay(ctx context.Context, id int64, run string, each func(planner.Event,
 	*executor.Admission) error) error {
 	last := uint64(0)
@@ -119,12 +118,10 @@ func (db *DB) admission(ctx context.Context, run, workflow int64) (whole *execut
 	return whole, err
 }
 
-// arrival reads a workflow as it arrived.
 func (db *DB) arrival(ctx context.Context, run, workflow int64) (*executor.Admission, error) {
 	return db.defined(ctx, "SELECT definition FROM workflows WHERE run = ? AND workflow = ?", run, workflow)
 }
 
-// defined reads an admission.
 func (db *DB) defined(ctx context.Context, query string, args ...any) (*executor.Admission, error) {
 	var blob []byte
 	if err := db.one(ctx, query, args, &blob); err != nil {

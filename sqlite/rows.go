@@ -131,7 +131,6 @@ const (
 		"task >= (SELECT first_task FROM workflows WHERE run = ?1 AND workflow = ?2)"
 )
 
-// addFlow adds a workflow that arrived and its files.
 func (t *tables) addFlow(f *flow, a *executor.Admission, definition []byte) error {
 	if t == nil {
 		return nil
@@ -189,7 +188,6 @@ func (t *tables) addTask(p *fresh, x *task, ready planner.Time) error {
 	return t.exec(insertTask, x.appendTo(v, ready)...)
 }
 
-// changeTask updates a task.
 func (t *tables) changeTask(x *task, ready planner.Time) error {
 	return t.exec(changeTask, append(x.appendTo(t.row[:0], ready), int64(x.id))...)
 }

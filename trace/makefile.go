@@ -70,7 +70,6 @@ var (
 	makeFunction = regexp.MustCompile(`^([a-z]+)[ \t]`)
 )
 
-// readMakefile reads a Makefile.
 func (b *builder) readMakefile(text string) {
 	m := &makefile{b: b, vars: map[string]makeVar{}, rules: map[string]*makeRule{}, phony: map[string]bool{},
 		made: map[string]bool{}, room: 1<<20 + 20*len(text),
@@ -96,7 +95,6 @@ func (b *builder) readMakefile(text string) {
 	}
 }
 
-// statements reads all lines.
 func (m *makefile) statements(text string) {
 	var open []*makeRule // rules that recipe lines belong to
 	lines := strings.Split(text, "\n")
@@ -463,7 +461,6 @@ func (m *makefile) recipe(r *makeRule, auto map[string]string) string {
 	return strings.Join(lines, "\n(exit $?) || exit\n") // "(a) && (b)" would take -e from a
 }
 
-// expand puts values in place of variables.
 func (m *makefile) expand(text string, auto map[string]string, line, depth int) string {
 	if depth > makeDepth {
 		m.fail(line, "variables refer to each other more than %d deep", makeDepth)
@@ -547,7 +544,6 @@ func (m *makefile) value(name string, auto map[string]string, line, depth int) s
 	return m.expand(v.text, auto, line, depth+1)
 }
 
-// eachWord changes the words of a text.
 func eachWord(text string, change func(string) string) string {
 	words := strings.Fields(text)
 	for i := range words {

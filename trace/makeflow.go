@@ -74,7 +74,6 @@ func IsMakeflow(source string) bool {
 		slices.Contains([]string{".makeflow", ".mf", ".jx"}, strings.ToLower(path.Ext(base)))
 }
 
-// readMakeflow reads a makeflow of either syntax.
 func (b *builder) readMakeflow() {
 	data, err := b.in.All()
 	if err != nil {
@@ -107,7 +106,6 @@ func skipComments(text string) string {
 	}
 }
 
-// rule makes a task of a rule.
 func (b *builder) rule(r *flowRule) {
 	id := fmt.Sprintf("rule-%d", len(b.wf.Tasks)+1)
 	if len(r.outputs) > 0 {

@@ -14,7 +14,6 @@ import (
 	"gantry/trace/spelling"
 )
 
-// jxReader reads makeflows in JSON or JX.
 type jxReader struct {
 	b     *builder
 	eval  *jx.Evaluator

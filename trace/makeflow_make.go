@@ -197,7 +197,6 @@ func (l *lexer) definition() {
 	}
 }
 
-// until reads up to one of the characters.
 func (l *lexer) until(ends string) string {
 	start := l.at
 	for !l.ended() && strings.IndexByte(ends, l.peek()) < 0 {
@@ -397,7 +396,6 @@ func quote(out *strings.Builder, c byte, stays bool) {
 	}
 }
 
-// double reads a text in double quotes.
 func (l *lexer) double(out *strings.Builder, stays bool) {
 	l.next()
 	line := l.line
@@ -409,7 +407,6 @@ func (l *lexer) double(out *strings.Builder, stays bool) {
 	quote(out, '"', stays)
 }
 
-// single reads a text in single quotes.
 func (l *lexer) single(out *strings.Builder, stays bool) {
 	line, from := l.line, l.at
 	l.next()

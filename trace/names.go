@@ -76,7 +76,6 @@ func grown[T any](in *reader.Input, s []T) []T {
 	return s
 }
 
-// taskOf is the task that has an id.
 func (ns *names) taskOf(id string) (int32, bool) {
 	if n, ok := ns.numbers[id]; ok {
 		return ns.all[n].task, ns.all[n].task >= 0
@@ -84,7 +83,6 @@ func (ns *names) taskOf(id string) (int32, bool) {
 	return -1, false
 }
 
-// fileOf is the file that has a name.
 func (ns *names) fileOf(name string) (int32, bool) {
 	if n, ok := ns.numbers[name]; ok {
 		return ns.all[n].file, ns.all[n].file >= 0

@@ -8,7 +8,6 @@ import (
 	"gantry/trace/reader"
 )
 
-// pegasusReader reads Pegasus 5 workflows.
 type pegasusReader struct {
 	b      *builder
 	y      *reader.YAML

@@ -199,7 +199,6 @@ func init() { // its readers look into it
 	}
 }
 
-// wfKindOf is the kind of a field.
 func wfKindOf(key string) wfKind {
 	return wfFirst + wfKind(slices.IndexFunc(wfFields, func(f wfField) bool { return f.key == key }))
 }
@@ -351,7 +350,6 @@ func (d *wfDocument) machine() error {
 	return err
 }
 
-// estimates reads how runtimes were estimated.
 func (d *wfDocument) estimates() error {
 	e, estimator, start := &Estimates{}, "", ""
 	err := d.fields(wfTable{"estimator": d.to(&estimator), "startInSeconds": d.to(&start),
@@ -402,7 +400,6 @@ func (d *wfDocument) text(s *string) (err error) {
 	return d.tolerate(err)
 }
 
-// value reads a text or a number.
 func (d *wfDocument) value(v *wfFact) error {
 	text, quoted, err := d.j.TextBytes()
 	v.line, v.text = int32(d.j.Line()), d.keepText(v.kind, text, quoted)
@@ -433,7 +430,6 @@ func (d *wfDocument) fact(kind wfKind) error {
 	return cmp.Or(err, d.keep(len(d.said(v))))
 }
 
-// said is the text of a fact.
 func (d *wfDocument) said(f wfFact) string { return d.b.text(f.text) }
 
 // keep counts bytes that are kept of the document before it is interpreted.
@@ -456,7 +452,6 @@ func (d *wfDocument) fields(table wfTable) error {
 	})
 }
 
-// to reads a text.
 func (d *wfDocument) to(s *string) func() error { return func() error { return d.text(s) } }
 
 func (d *wfDocument) list(f func() error) error { return d.tolerate(d.j.Array(f)) }
@@ -518,7 +513,6 @@ func (d *wfDocument) uses() error {
 	})
 }
 
-// use adds a file to the facts of a task.
 func (d *wfDocument) use(f wfFile, link string) {
 	for _, way := range [...]struct {
 		kind wfKind

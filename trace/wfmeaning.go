@@ -29,7 +29,6 @@ func release(version string) int {
 
 var optionValue = regexp.MustCompile(`^--[A-Za-z][-\w]*\s`)
 
-// finish interprets the document.
 func (d *wfDocument) finish() {
 	b, w := d.b, d.b.wf
 	d.release = release(d.version)

@@ -186,7 +186,6 @@ func (w *wfWriter) specification() {
 	})
 }
 
-// execution writes workflow.execution.
 func (w *wfWriter) execution() {
 	at, span := cmp.Or(w.wf.ExecutedAt, "unknown"), w.wf.Makespan
 	if w.e != nil {

@@ -95,7 +95,6 @@ func cached(ctx context.Context, out io.Writer, db *sqlite.DB, run string) error
 		JOIN workflows w ON w.run = r.id AND w.workflow = t.workflow WHERE r.name = ? ORDER BY t.task`, run)
 }
 
-// fullName is the name of a task with its type.
 func fullName(kind, task string) string {
 	if task == kind || kind == "" {
 		return task

@@ -74,7 +74,6 @@ func OTLP(ctx context.Context, w io.Writer, db *sqlite.DB, run string) error {
 
 var traceParent = regexp.MustCompile(`^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$`)
 
-// otlp collects the spans of a run.
 type otlp struct {
 	out   *json.Encoder
 	run   string
@@ -97,7 +96,6 @@ func otlpID(parts ...string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// id is that of a span.
 func (o *otlp) id(parts ...string) string {
 	return otlpID(append([]string{o.run, strconv.FormatInt(o.began, 10)}, parts...)...)[:16]
 }

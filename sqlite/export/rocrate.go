@@ -41,10 +41,8 @@ var profiles = [][3]string{{"https://w3id.org/ro/wfrun/process/0.5", "Process Ru
 // entity is an object of JSON, such as a node of the JSON-LD graph.
 type entity map[string]any
 
-// ref refers to an entity.
 func ref(id string) entity { return entity{"@id": id} }
 
-// crate gathers the entities of a crate.
 type crate struct {
 	dir     string
 	graph   []entity
@@ -332,7 +330,6 @@ func (c *crate) attempt(r *crateAttempt, spec *executor.TaskSpec) {
 		"name": "orchestrate " + spec.Name, "instrument": ref(step), "object": done}))
 }
 
-// usage adds the measurements of an attempt.
 func (c *crate) usage(r *crateAttempt, number string) (usage []entity) {
 	for _, u := range []struct {
 		property, name, unit string

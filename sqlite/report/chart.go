@@ -112,7 +112,6 @@ func (c *Chart) CSV() []byte {
 	return csvOf(rows)
 }
 
-// flat is a text on one line.
 func flat(s string) string { return strings.ReplaceAll(s, "\n", " ") }
 
 // short is a number with six digits; one that is not finite is empty.
@@ -312,7 +311,6 @@ func (d *drawing) beside(i int, x ChartPoint, width float64) float64 {
 	}
 }
 
-// number is the value of a category that is a number.
 func number(category string) float64 {
 	x, _ := strconv.ParseFloat(category, 64)
 	return x
@@ -449,7 +447,6 @@ func (d *drawing) steps(i, k int) []plot.Thumbnailer {
 	return []plot.Thumbnailer{line, dots}
 }
 
-// add draws a box with its dot.
 func (b *Box) add(pl *plot.Plot, at float64, width vg.Length, colour color.RGBA) {
 	box, _ := plotter.NewBoxPlot(vg.Points(13), at, plotter.Values{b.Median}) // which is finite
 	box.Median, box.Quartile1, box.Quartile3 = b.Median, b.Q1, b.Q3
@@ -481,7 +478,6 @@ func (w *withIntervals) put(x float64, i Interval) {
 	w.YErrors = append(w.YErrors, struct{ Low, High float64 }{half, half})
 }
 
-// whiskers are the intervals as they are drawn.
 func (w *withIntervals) whiskers(colour color.Color) *plotter.YErrorBars {
 	return &plotter.YErrorBars{XYs: w.XYs, YErrors: w.YErrors, LineStyle: draw.LineStyle{Color: colour,
 		Width: plotter.DefaultLineStyle.Width}, CapWidth: plotter.DefaultCapWidth}
@@ -492,12 +488,10 @@ var shades = []color.NRGBA{{253, 201, 38, 255}, {251, 159, 58, 255}, {237, 121, 
 	{168, 34, 150, 255}, {92, 1, 166, 255},
 	{13, 8, 135, 255}}
 
-// shadeOf is the class of a parallelism.
 func shadeOf(parallelism float64) int {
 	return max(0, min(len(shades)-1, int(math.Log2(max(1, parallelism)))))
 }
 
-// shades explains the shades that are shown.
 func (f *figure) shades(shown []bool) {
 	for s, is := range shown {
 		switch {
@@ -518,7 +512,6 @@ func (d legendDot) Thumbnail(c *draw.Canvas) {
 	c.DrawGlyph(draw.GlyphStyle{Color: d.colour, Radius: vg.Points(2.5), Shape: draw.CircleGlyph{}}, c.Center())
 }
 
-// pale is a light shade of a colour.
 func pale(c color.RGBA) color.RGBA {
 	return color.RGBA{150 + c.R/5*2, 150 + c.G/5*2, 150 + c.B/5*2, 255}
 }

@@ -82,7 +82,6 @@ func (p *painter) chart(c *Chart, kind, title string) {
 	p.save(f, c.CSV(), kind, title)
 }
 
-// save writes a figure in all formats, and its data.
 func (p *painter) save(f *figure, data []byte, kind, title string) {
 	base := slug(p.name + " " + kind + " " + title)
 	for n := 2; p.taken[base]; n++ {
@@ -108,7 +107,6 @@ func (p *painter) save(f *figure, data []byte, kind, title string) {
 
 var notInNames = regexp.MustCompile(`[^a-zA-Z0-9._]+`)
 
-// slug makes a file name of a title.
 func slug(s string) string {
 	s = strings.Trim(notInNames.ReplaceAllString(s, "-"), "-.")
 	return s[:min(len(s), 150)]
@@ -220,10 +218,8 @@ func (p *painter) measure(cells []*results.Cell, by across, m measure, title, fi
 	p.chart(chart, m.kind, file)
 }
 
-// errorsOf is the error model of a cell.
 func errorsOf(c *results.Cell) string { return cmp.Or(c.Params["errors"], "none") }
 
-// spans draws how long batches take.
 func (p *painter) spans(g group) {
 	longest := 0.0
 	for _, c := range g.cells {

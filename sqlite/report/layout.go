@@ -49,7 +49,6 @@ var glyphs = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.SquareGlyph{}, draw.Tri
 	draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.CrossGlyph{},
 	draw.PlusGlyph{}}
 
-// markOf are the points of the i-th curve.
 func markOf(i int) draw.GlyphStyle {
 	return draw.GlyphStyle{Color: colourOf(i), Radius: vg.Points(3), Shape: glyphs[i%len(glyphs)]}
 }
@@ -90,13 +89,11 @@ func newPlot(x, y string) *plot.Plot {
 	return pl
 }
 
-// name adds an entry to the legend.
 func (f *figure) name(text string, thumbs ...plot.Thumbnailer) {
 	f.legend.Add(text, thumbs...)
 	f.named = true
 }
 
-// draw writes the figure into a file.
 func (f *figure) draw(path, format string) error {
 	style := f.rows[0][0].Title.TextStyle
 	style.XAlign, style.YAlign = text.XCenter, text.YTop

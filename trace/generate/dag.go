@@ -10,7 +10,6 @@ import (
 	"gantry/trace"
 )
 
-// dag collects a workflow.
 type dag struct {
 	*rand.Rand
 	bare  bool
@@ -159,27 +158,23 @@ func (g *dag) link(parent, child int32, files ...int32) {
 	g.reads(child, files...)
 }
 
-// workflow returns the workflow that g has collected.
 func (g *dag) workflow(name string, tasks int, source string) *trace.Workflow {
-	children, parents, inputs := group(len(g.tasks), g.edges, 0), group(len(g.tasks), g.edges, 1),
-		group(len(g.tasks), g.in, 0)
+	for _, e := range g.edges {
+		parent, child := &g.tasks[e[0]], &g.tasks[e[1]]
+		parent.Children, child.Parents = append(parent.Children, e[1]), append(child.Parents, e[0])
+	}
+	for _, in := range g.in {
+		t := &g.tasks[in[0]]
+		t.Inputs = append(t.Inputs, in[1])
+	}
 	for i := range g.tasks {
 		t := &g.tasks[i]
-		t.ID, t.Children, t.Parents, t.Inputs = fmt.Sprintf("ID%05d", i), children[i], parents[i], inputs[i]
+		t.ID = fmt.Sprintf("ID%05d", i)
 		slices.Sort(t.Parents)
 		slices.Sort(t.Children)
 	}
 	return &trace.Workflow{Name: name, Label: label(name, tasks), Source: source, Format: trace.DAX, Version: "2.1",
 		Tasks: g.tasks, Files: g.files}
-}
-
-// group lists the other ends of the pairs of each of n numbers, which are the first or the second ends.
-func group(n int, pairs [][2]int32, by int) [][]int32 {
-	out := make([][]int32, n)
-	for _, p := range pairs {
-		out[p[by]] = append(out[p[by]], p[1-by])
-	}
-	return out
 }
 
 func label(name string, tasks int) string { return fmt.Sprint(name, "_", tasks) }

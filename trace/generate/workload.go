@@ -289,7 +289,6 @@ func (m *Mix) Draw(n int, seed uint64) ([]Recipe, error) {
 	return out, nil
 }
 
-// sizes are those of a source.
 func (m *Mix) sizes(of int) []SizeClass {
 	if own := m.Sources[of].Sizes; len(own) > 0 {
 		return own

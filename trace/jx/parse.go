@@ -22,7 +22,6 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-// kind is the kind of a Node.
 type kind uint8
 
 const (
@@ -170,7 +169,6 @@ func (p *parser) expect(text string) {
 	p.next()
 }
 
-// next reads a token.
 func (p *parser) next() {
 	for p.at < len(p.text) {
 		switch c := p.text[p.at]; {

@@ -129,7 +129,6 @@ func (j *JSON) Peek() (jsontext.Kind, int) {
 	return kind, j.in.at(j.d.InputOffset() + int64(blank))
 }
 
-// token reads a token.
 func (j *JSON) token() error {
 	if _, err := j.d.ReadToken(); err != nil {
 		return j.fault(err)

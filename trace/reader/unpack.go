@@ -75,7 +75,6 @@ func (in *Input) unpack() (io.Reader, error) {
 	return files[0].Open()
 }
 
-// broken is a reader that fails.
 type broken struct{ err error }
 
 func (b broken) Read([]byte) (int, error) { return 0, b.err }

@@ -178,7 +178,6 @@ func openQuote(quote byte, text []byte) byte {
 	return quote
 }
 
-// begin opens an element.
 func (x *XML) begin(name string) error {
 	x.Name = name
 	if len(x.open) == 0 && x.rooted {
@@ -296,7 +295,6 @@ func (x *XML) doctype() error {
 	}
 }
 
-// element reads a start tag.
 func (x *XML) element() error {
 	tag, err := x.through(">", outside)
 	if err != nil {

@@ -186,7 +186,6 @@ type path struct {
 	look       func(string) error
 }
 
-// exists looks for a file or directory.
 func exists(path string) error {
 	_, err := os.Stat(path)
 	return err
@@ -198,7 +197,6 @@ func soundTrace(path string, read trace.ReadOptions) error {
 	return first(path, faults, err)
 }
 
-// first returns the first fault of a file.
 func first(path string, faults []trace.Fault, err error) error {
 	switch {
 	case err != nil:

@@ -298,7 +298,6 @@ func (y *doc) parameters(src *StreamSource, given map[string]*reader.Node) {
 	}
 }
 
-// tasks reads one class of sizes.
 func (y *doc) tasks(to *[]generate.SizeClass) func(*reader.Node) {
 	return func(v *reader.Node) {
 		c := generate.SizeClass{Fraction: 1}
@@ -595,7 +594,6 @@ func readTimes(path string, column int) (out []time.Duration, err error) {
 	return out, nil
 }
 
-// count reads a whole number into to.
 func (y *doc) count(to *int, field string, least, most int) func(*reader.Node) {
 	return func(v *reader.Node) {
 		x := float64(*to)

@@ -281,7 +281,6 @@ func (y *doc) margin(count *int, span *time.Duration, what string) func(*reader.
 	}
 }
 
-// patterns reads a list of texts.
 func (y *doc) patterns(to *[]string) func(*reader.Node) {
 	return func(v *reader.Node) {
 		y.Sequence(v, "results", func(v *reader.Node) {

@@ -188,7 +188,6 @@ func (r *room) sleep(ctx context.Context, span time.Duration, looking <-chan str
 	}
 }
 
-// watched reports whether somebody looks.
 func (r *room) watched() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

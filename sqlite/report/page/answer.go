@@ -16,7 +16,6 @@ type answer struct {
 	Bound int64 `json:"bound"`
 }
 
-// step is a part of the critical path.
 type step struct {
 	Attempt int    `json:"attempt"`
 	What    string `json:"what"`
@@ -259,7 +258,6 @@ func (r *reader) used() int64 {
 	return int64(min(100, 100*used/held))
 }
 
-// seconds writes a time as the page does.
 func seconds(ns int64) string {
 	s := time.Duration(ns).Seconds()
 	for _, unit := range []struct {

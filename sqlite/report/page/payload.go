@@ -20,7 +20,6 @@ type payload struct {
 	Runs    []*run `json:"runs"`
 }
 
-// run is a run as the page shows it.
 type run struct {
 	Name      string          `json:"name"`
 	Policy    string          `json:"policy"`
@@ -148,7 +147,6 @@ type waitColumns struct {
 	Until  column `json:"until"` // less Since; 0: none
 }
 
-// ran is the program of a task.
 type ran struct {
 	Command string   `json:"command,omitempty"`
 	Image   string   `json:"image,omitempty"`
@@ -208,7 +206,6 @@ type change struct {
 // thorough is the level of pages that are kept: the best takes five times as long for three hundredths less.
 const thorough = 8
 
-// pack compresses data.
 func pack(data []byte, level int) []byte {
 	var b bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&b, level) // the levels are constants
@@ -217,7 +214,6 @@ func pack(data []byte, level int) []byte {
 	return b.Bytes()
 }
 
-// column is a list of numbers.
 type column []int64
 
 // MarshalJSON writes the differences from one number to the next: they are small, and compress well.

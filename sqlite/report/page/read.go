@@ -237,7 +237,6 @@ const (
 	maxRanFiles = 20
 )
 
-// programs reads what tasks run.
 func (r *reader) programs(ctx context.Context, db *sqlite.DB, o *Options) error {
 	most := maxRan
 	if o.Live {

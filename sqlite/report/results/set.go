@@ -124,7 +124,6 @@ func load(ctx context.Context, path string) (*Set, error) {
 	return read(ctx, readerOf(d))
 }
 
-// read reads a file of results.
 func read(ctx context.Context, db sqlite.Asked) (*Set, error) {
 	s, err := sqlite.RowOf[Set](ctx, db, `WITH built AS (SELECT b.version, min(b.ended_wall) AS first,
 			max(b.ended_wall) AS last FROM builds b JOIN cells c ON c.cell = b.cell WHERE c.wanted GROUP BY 1)

@@ -91,7 +91,6 @@ var inWords = map[string]string{
 	"jain": "Jain's index of tenants",
 }
 
-// tableOf is a table with its title.
 func tableOf(t *report.Table) string {
 	title := ""
 	if t.Title != "" {

@@ -308,7 +308,6 @@ func signed(i report.Interval) string {
 	return strings.Replace(text, "-", "−", 1)
 }
 
-// title names the compared values.
 func (s *Study) title(c *Compare, two bool) string {
 	if c.Label != "" {
 		if at := s.describe(eachOf(c)); at != "" {

@@ -222,7 +222,6 @@ func (w writer) readings() []*Reading {
 	return out
 }
 
-// title names the column of a reading.
 func (w writer) title(r *Reading) string {
 	if r == nil {
 		return cmp.Or(w.s.Column, "the paper's text")
@@ -507,7 +506,6 @@ func (w writer) found(of string, at Selector, scale float64) string {
 	return "–"
 }
 
-// metric names a metric with its unit.
 func (w writer) metric(name string) string {
 	m := w.s.Metrics[name]
 	if m.Unit != "" {

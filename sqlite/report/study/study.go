@@ -190,7 +190,6 @@ type Panel struct {
 	BinWidth float64  `yaml:"bin_width"` // of histograms: Metric is their prefix
 }
 
-// maxFile bounds a study file.
 const maxFile = 4 << 20
 
 // Read reads a study file. Unknown keys are refused; errors have the line.
@@ -348,7 +347,6 @@ func (c *Compare) check(by string) error {
 	return nil
 }
 
-// declares reports whether an experiment has a reading.
 func (s *Study) declares(experiment, reading string) bool {
 	return slices.ContainsFunc(s.Experiments, func(x Experiment) bool {
 		return x.Name == experiment && slices.Contains(x.Readings, reading)
