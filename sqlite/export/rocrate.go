@@ -168,9 +168,8 @@ func (c *crate) write(ctx context.Context, db *sqlite.DB, info *sqlite.RunInfo, 
 		return fmt.Errorf("no task of workflow %s of run %s has been started: there is nothing to describe", o.Workflow,
 			info.Name)
 	}
-	status := cmp.Or(map[string]string{"done": "https://schema.org/CompletedActionStatus",
-		"running": "https://schema.org/ActiveActionStatus", "waiting": "https://schema.org/ActiveActionStatus"}[c.state],
-		"https://schema.org/FailedActionStatus")
+	status := "https://schema.org/" + cmp.Or(map[string]string{"done": "Completed", "running": "Active",
+		"waiting": "Active"}[c.state], "Failed") + "ActionStatus"
 	language := c.add(local("wfformat"), "ComputerLanguage", entity{"name": "WfFormat", "version": "1.5",
 		"url": "https://github.com/wfcommons/WfFormat"})
 	c.add(main, []string{"File", "SoftwareSourceCode", "ComputationalWorkflow", "HowTo"}, entity{"name": o.Workflow,
