@@ -1,10 +1,5 @@
 package executor
 
-import (
-	"gantry/planner"
-	"gantry/planner/unit"
-)
-
 // Capabilities are the abilities of a runtime, as data: nothing else depends on which runtime it is.
 type Capabilities struct {
 	Name string // in settings, in the log and on the command line
@@ -18,11 +13,8 @@ type Capabilities struct {
 	Learns bool
 	// Adopts: its attempts outlive gantry, so that a run can be resumed. The runtime is a Recoverer.
 	Adopts      bool
-	Suspends    bool             // Suspend and Resume have an effect
-	Checkpoints bool             // Checkpoint has an effect
-	Limits      []unit.Dim       // it holds attempts to their share of these
-	Counters    planner.Counters // it measures these
-	Needs       []string         // of the host, for people
+	Suspends    bool // Suspend and Resume have an effect
+	Checkpoints bool // Checkpoint has an effect
 	// name of an attempt on the host, for fmt with the run's HostName and the attempt; "" if it has none
 	Attempts string
 }

@@ -47,10 +47,8 @@ func (e *Engine) Refer(id int64, r Ref) {
 	}
 }
 
-// Joined says that the tasks with a key were of a workflow last. It is called before Run.
+// Joined says that the tasks with a key were of a workflow last. It is called before Run, after Refer.
 func (e *Engine) Joined(key string, w planner.WorkflowID) {
-	e.Refer(0, Ref{Workflow: planner.None, Task: planner.None})
-	delete(e.refs, 0)
 	e.joined[key] = w
 }
 

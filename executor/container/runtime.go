@@ -252,13 +252,12 @@ const minAddressSpace = 4 << 30
 // enter. The run directory, or one above, can keep other users out: they are made before.
 func UsualUmask() { unix.Umask(0o022) }
 
-func (r *Runtime) prepare(ctx context.Context) error {
+func (r *Runtime) prepare(ctx context.Context) (err error) {
 	var space unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_AS, &space) == nil && space.Cur < minAddressSpace {
 		return fmt.Errorf("%w: the address space is limited to %d MB, gantry needs %d MB (ulimit -v unlimited)",
 			ErrUnusable, space.Cur>>20, minAddressSpace>>20)
 	}
-	var err error
 	if r.host, err = r.engine.Host(ctx); err != nil {
 		return err
 	}
@@ -675,7 +674,9 @@ func (r *Runtime) Close() error {
 		}
 	}
 	if live == 0 && err == nil && r.group != "" {
-		err = r.removeGroup()
+		if err = r.tree.Remove(r.group); err == nil {
+			r.tree.RemoveEmpty(r.tree.Group("gantry")) // when no other run has one
+		}
 	}
 	r.engine.Close()
 	return err
@@ -694,15 +695,6 @@ func within(limit time.Duration, f func()) bool {
 	case <-time.After(limit):
 		return false
 	}
-}
-
-// removeGroup deletes the run's control groups, and gantry's when no other run has one.
-func (r *Runtime) removeGroup() error {
-	if err := r.tree.Remove(r.group); err != nil {
-		return err
-	}
-	r.tree.RemoveEmpty(r.tree.Group("gantry"))
-	return nil
 }
 
 // call makes a request to the engine, and repeats it at growing intervals while there is no engine: it may have been

@@ -38,23 +38,21 @@ type Past struct {
 
 // Attempt is an attempt of a simulated course.
 type Attempt struct {
-	Task     *executor.TaskSpec
-	Try      int32
-	Node     planner.NodeID
-	Hold     unit.Vector
-	Queued   planner.Time // ordered
-	Staged   planner.Time // inputs in place
-	Started  planner.Time // program runs
-	Ended    planner.Time // program has ended
-	Over     planner.Time // its end is known, and its place is free
-	Outcome  planner.Outcome
-	Happened bool // it had begun before the forecast
+	Task    *executor.TaskSpec
+	Node    planner.NodeID
+	Hold    unit.Vector
+	Queued  planner.Time // ordered
+	Staged  planner.Time // inputs in place
+	Started planner.Time // program runs
+	Ended   planner.Time // program has ended
+	Over    planner.Time // its end is known, and its place is free
+	Outcome planner.Outcome
 }
 
 // Workflow is a workflow of a simulated course.
 type Workflow struct {
 	Name           string
-	Arrived, Due   planner.Time
+	Due            planner.Time
 	Started, Ended planner.Time // of its first attempt, of its last; unit.Never if there is none, or it never ends
 }
 
@@ -282,7 +280,6 @@ func Simulate(ctx context.Context, make Maker, past *Past, repetition int) (*Cou
 			}
 			w.watch(v, b.Events, b.Admissions)
 		}
-		w.past = len(w.course.Attempts)
 		if err := e.Recover(ctx); err != nil {
 			return nil, err
 		}
@@ -350,7 +347,6 @@ type watcher struct {
 	specs  []*executor.TaskSpec
 	of     []int32                   // by task: its workflow
 	index  map[planner.AttemptID]int // in Attempts
-	past   int                       // of the attempts, those that had begun before
 }
 
 func (w *watcher) watch(v planner.View, events []planner.Event, admitted []*executor.Admission) {
@@ -368,8 +364,7 @@ func (w *watcher) watch(v planner.View, events []planner.Event, admitted []*exec
 		}
 		at := a.Arrived.Workflow.Arrived
 		w.course.Begin = min(w.course.Begin, at)
-		w.course.Workflows = append(w.course.Workflows, Workflow{a.Spec.Name, at, a.Arrived.Workflow.Due,
-			unit.Never, at})
+		w.course.Workflows = append(w.course.Workflows, Workflow{a.Spec.Name, a.Arrived.Workflow.Due, unit.Never, at})
 	}
 	for i := range events {
 		switch b := events[i].Body.(type) {
@@ -380,7 +375,7 @@ func (w *watcher) watch(v planner.View, events []planner.Event, admitted []*exec
 					continue
 				}
 				w.index[o.Attempt] = len(w.course.Attempts)
-				w.course.Attempts = append(w.course.Attempts, Attempt{Task: w.specs[o.Task], Try: o.Try, Node: o.Node,
+				w.course.Attempts = append(w.course.Attempts, Attempt{Task: w.specs[o.Task], Node: o.Node,
 					Hold: o.Hold, Queued: events[i].At, Staged: events[i].At, Started: events[i].At,
 					Ended: events[i].At, Over: events[i].At})
 				flow := &w.course.Workflows[w.of[o.Task]]
@@ -413,9 +408,6 @@ func (w *watcher) exited(v planner.View, b *planner.AttemptExited, at planner.Ti
 }
 
 func (w *watcher) finish() *Course {
-	for i := range w.course.Attempts {
-		w.course.Attempts[i].Happened = i < w.past
-	}
 	w.course.End = max(w.course.End, w.course.Begin)
 	return &w.course
 }

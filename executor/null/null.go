@@ -22,10 +22,7 @@ type Runtime struct {
 	out    []planner.Body
 }
 
-var (
-	_ executor.Runtime   = (*Runtime)(nil)
-	_ executor.Recoverer = (*Runtime)(nil)
-)
+var _ executor.Recoverer = (*Runtime)(nil)
 
 // New returns a runtime whose clock reads 0 at origin.
 func New(origin time.Time) *Runtime { return &Runtime{origin: origin} }

@@ -169,7 +169,7 @@ func TestResultsOfATaskAreTakenOver(t *testing.T) {
 		}
 		out := d.spec.Outputs[0]
 		must(t, k.LinkResult(t.Context(), d.spec.Workflow, out, 0, out.ID))
-		now, err := StampOf(k.at(d.spec.Workflow, out, 0))
+		now, err := StampOf(k.Files.Path(0, d.spec.Workflow, out))
 		if c, ok, _ := d.Known(t.Context(), out.ID); err != nil || !ok || c.Stamp != now {
 			t.Errorf("after a link the log has %+v, and the file is %+v (%v)", c.Stamp, now, err)
 		}

@@ -53,15 +53,6 @@ type Keeper struct {
 	contents sync.Map // of mounts, by their states: Sum to Sum
 }
 
-var (
-	_ executor.Reuser  = (*Keeper)(nil)
-	_ executor.Results = (*Keeper)(nil)
-)
-
-func (k *Keeper) at(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID) string {
-	return k.Files.Path(n, w, f)
-}
-
 // Publish notes the outputs of an attempt that ended well, and its inputs from outside, as they are now.
 func (k *Keeper) Publish(ctx context.Context, l *executor.Launch) error {
 	var rows []Content
@@ -99,10 +90,10 @@ func (k *Keeper) content(ctx context.Context, w *executor.WorkflowSpec, f *execu
 	hash bool) (c Content, err error) {
 	c = Content{File: f.ID, Node: n}
 	if !hash {
-		c.Stamp, err = StampOf(k.at(w, f, n))
+		c.Stamp, err = StampOf(k.Files.Path(n, w, f))
 		return c, err
 	}
-	sum, stamp, err := k.hash(ctx, k.at(w, f, n))
+	sum, stamp, err := k.hash(ctx, k.Files.Path(n, w, f))
 	c.Sum, c.Stamp = &sum, stamp
 	return c, err
 }
@@ -112,7 +103,7 @@ func (k *Keeper) Gone(w *executor.WorkflowSpec, f *executor.FileSpec, n planner.
 	if n == planner.None {
 		return "is nowhere"
 	}
-	st, err := os.Lstat(k.at(w, f, n))
+	st, err := os.Lstat(k.Files.Path(n, w, f))
 	switch {
 	case err == nil && !st.Mode().IsRegular() && !st.IsDir():
 		return "is no file any more"
@@ -139,7 +130,7 @@ func (k *Keeper) Changed(w *executor.WorkflowSpec, was, now *executor.FileSpec) 
 		home = was.Homes[0]
 	}
 	ctx := context.Background()
-	old, _, err := k.hash(ctx, k.at(w, was, home))
+	old, _, err := k.hash(ctx, k.Files.Path(home, w, was))
 	if err != nil {
 		return true
 	}
@@ -271,7 +262,7 @@ func (k *Keeper) inputs(ctx context.Context, spec *executor.TaskSpec, at executo
 			if n == planner.None {
 				return nil, fmt.Errorf("its input %s is nowhere", f.Name)
 			}
-			file = k.at(spec.Workflow, f, n)
+			file = k.Files.Path(n, spec.Workflow, f)
 		case f.External == "" || f.Blocks > 0:
 			sums[f.NodeName()] = sha256.Sum256(fmt.Appendf(nil, "%s %d %d-%d of %d made up from %d at %s, %d",
 				f.NodeName(), f.Size, f.From, f.To, f.Blocks, k.Seed, f.External, f.Modified))
@@ -451,11 +442,11 @@ func (e *earlier) unchanged(ctx context.Context, f *executor.FileSpec) (why stri
 // The log has it as each of the files.
 func (k *Keeper) LinkResult(ctx context.Context, w *executor.WorkflowSpec, f *executor.FileSpec, n planner.NodeID,
 	ids ...planner.FileID) error {
-	before, _ := StampOf(k.at(w, f, n)) // of no file it is like none
+	before, _ := StampOf(k.Files.Path(n, w, f)) // of no file it is like none
 	if linked, err := k.Files.LinkResult(w, f, n); err != nil || !linked {
 		return err
 	}
-	after, err := StampOf(k.at(w, f, n))
+	after, err := StampOf(k.Files.Path(n, w, f))
 	for _, id := range ids { // a link changes the inode
 		if was, ok, e := k.Run.Known(ctx, id); ok && was.Stamp == before && err == nil {
 			was.Stamp = after
@@ -480,12 +471,12 @@ func (k *Keeper) adopt(ctx context.Context, from string, w *executor.WorkflowSpe
 	// A link changes the inode, and so the stamp that its content is remembered by.
 	if was, sum, hashed, ok, err := k.Log.Remembered(ctx, before); err == nil && ok && was == before &&
 		hashed.Sub(time.Unix(0, was.Modified)) > granularity {
-		for _, at := range []string{from, k.at(w, f, n)} {
+		for _, at := range []string{from, k.Files.Path(n, w, f)} {
 			if after, err := StampOf(at); err == nil && after.Size == before.Size && after.Modified == before.Modified {
 				k.Log.Remember(after, sum, time.Now())
 			}
 		}
 	}
-	stamp, err := StampOf(k.at(w, f, n))
+	stamp, err := StampOf(k.Files.Path(n, w, f))
 	return Content{File: f.ID, Node: n, Stamp: stamp}, err
 }

@@ -242,8 +242,8 @@ func makeKey(path string, own func(path string)) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+	if err = os.Link(f.Name(), path); errors.Is(err, fs.ErrExist) {
+		return nil
 	}
-	return nil
+	return err
 }

@@ -22,18 +22,12 @@ import (
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/container/evidence"
-	"gantry/planner"
-	"gantry/planner/unit"
 )
 
 // Capabilities are the abilities of this runtime.
 var Capabilities = executor.Capabilities{Name: "docker", Does: "containers of the Docker Engine", Programs: true,
 	Learns: true, Adopts: true,
-	Suspends: true, Checkpoints: true,
-	Limits:   []unit.Dim{unit.CPU, unit.Memory, unit.Disk},
-	Counters: planner.CountersAll,
-	Needs:    []string{"a Docker Engine of this host", "root, for limits of whole nodes"},
-	Attempts: container.AttemptName}
+	Suspends: true, Checkpoints: true, Attempts: container.AttemptName}
 
 // Connect returns a client of this host's Docker Engine, once it has answered. The error wraps container.ErrUnusable
 // and names the remedy.

@@ -7,16 +7,11 @@ import (
 	"gantry/executor"
 	"gantry/executor/container"
 	"gantry/executor/container/oci/image"
-	"gantry/planner"
-	"gantry/planner/unit"
 )
 
 // Capabilities are the abilities of this runtime.
 var Capabilities = executor.Capabilities{Name: "oci", Does: "the same containers without a daemon, by crun or runc",
 	Programs: true, Learns: true, Adopts: true, Suspends: true, Checkpoints: true,
-	Limits:   []unit.Dim{unit.CPU, unit.Memory, unit.Disk},
-	Counters: planner.CountersAll,
-	Needs:    []string{"crun or runc", "root, or delegated groups of cgroup v2", "overlayfs"},
 	Attempts: container.AttemptName}
 
 // Config configures an Engine.

@@ -745,5 +745,3 @@ var bootID = sync.OnceValue(func() string {
 	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(id))
 })
-
-var _ container.Engine = (*Engine)(nil)

@@ -29,17 +29,11 @@ import (
 	"gantry/executor/container/fetch"
 	"gantry/executor/container/slurm/allocation"
 	"gantry/executor/container/slurm/node"
-	"gantry/planner"
-	"gantry/planner/unit"
 )
 
 // Capabilities are the abilities of this runtime.
 var Capabilities = executor.Capabilities{Name: "slurm", Does: "job steps of a Slurm allocation, in containers of its " +
 	"nodes", Programs: true, Learns: true, Adopts: true, Suspends: true, Checkpoints: true,
-	Limits:   []unit.Dim{unit.CPU, unit.Memory, unit.Disk},
-	Counters: planner.CountersAll,
-	Needs: []string{"a Slurm allocation", "a directory that its nodes share",
-		"Docker, or crun and root, on them"},
 	Attempts: container.AttemptName}
 
 // ErrOver says that the allocation has ended.

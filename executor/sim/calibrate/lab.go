@@ -4,7 +4,6 @@
 package calibrate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,7 +51,6 @@ type Trial struct {
 	Node     planner.NodeID
 	Run      time.Duration
 	CPU      float64 // percent of a core, on average
-	Limit    int64   // millicores; 0: as many as CPU needs
 	Resident unit.Bytes
 	Rate     int64 // limit of block I/O, bytes per second; 0: none
 	Reads    []unit.Bytes
@@ -106,7 +104,7 @@ func outputOf(id planner.AttemptID, i int) string { return fmt.Sprintf("out%d-%d
 
 func (l *Lab) spec(t Trial, id planner.AttemptID) (*executor.TaskSpec, unit.Vector, []executor.Fetch) {
 	threads := max(1, int64(t.CPU+99.999)/100) // as many as CPU needs
-	limit, memory := cmp.Or(t.Limit, threads*1000), t.Resident+room
+	memory := t.Resident + room
 	s := &executor.TaskSpec{Workflow: &l.wf, Name: "t" + strconv.Itoa(int(id)), Kind: "lab", Cores: threads,
 		AvgCPU: max(t.CPU, 1e-9), Memory: t.Resident, Run: t.Run}
 	file := func(kind string, i int, size unit.Bytes) *executor.FileSpec {
@@ -130,7 +128,7 @@ func (l *Lab) spec(t Trial, id planner.AttemptID) (*executor.TaskSpec, unit.Vect
 		s.Outputs = append(s.Outputs, &executor.FileSpec{ID: fileOf(id, firstOutput+i), Name: outputOf(id, i), Size: n,
 			Sized: true, Produced: true})
 	}
-	hold := unit.Vector{unit.CPU: limit, unit.Memory: int64(memory)}
+	hold := unit.Vector{unit.CPU: threads * 1000, unit.Memory: int64(memory)}
 	if t.Rate > 0 {
 		hold[unit.Disk] = t.Rate
 	}
