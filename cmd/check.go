@@ -377,7 +377,6 @@ func (r *report) write(out io.Writer, asJSON bool) error {
 	return r.print(out)
 }
 
-// openText opens a file to read its text.
 func openText(path string) (*os.File, error) {
 	if err := trace.CheckFile(path); err != nil {
 		return nil, trace.Plain(err)

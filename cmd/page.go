@@ -98,7 +98,7 @@ func writePage(c *cli.Context, db *sqlite.DB) error {
 		return err
 	}
 	o.Results = resultsFor(c.String("dir"), file)
-	o.Others = session.NewRehearsal(db, policies).Others
+	o.Others = (&session.Rehearsal{Log: db, Only: policies}).Others
 	write := func(w io.Writer) error { return page.Write(c.Context, w, db, names, o) }
 	if err := writeTo(c.App.Writer, file, write); err != nil {
 		return err

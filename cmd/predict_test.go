@@ -126,7 +126,7 @@ func TestAModelIsTrainedOnRunsKeptAndPlannedWith(t *testing.T) {
 	}
 	// Its page has other policies, simulated with the model of that log.
 	db := logIn(t, home)
-	x, err := session.NewRehearsal(db, []string{"cpp"}).Others(t.Context(), "")
+	x, err := (&session.Rehearsal{Log: db, Only: []string{"cpp"}}).Others(t.Context(), "")
 	if err != nil || x.Note != "" || len(x.Policies) != 2 {
 		t.Errorf("the page of a run with a trained model: %+v, %v", x, err)
 	}

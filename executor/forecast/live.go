@@ -165,10 +165,9 @@ func (l *live) flow(admit *executor.Admitter, f *executor.FlowState, sub executo
 
 // order starts a task.
 func (l *live) order(t planner.TaskID, x executor.TaskState) *planner.PlanCommitted {
-	v := l.pl.View()
 	return &planner.PlanCommitted{
 		Orders: []planner.Order{{Kind: planner.OrderStart, Task: t, Node: x.Node, Hold: x.Hold, GPUs: x.GPUs,
-			Attempt: planner.AttemptID(v.Attempts()), Try: 1, Until: x.Until}},
+			Attempt: planner.AttemptID(l.pl.View().Attempts()), Try: 1, Until: x.Until}},
 	}
 }
 

@@ -51,7 +51,6 @@ func newLayer(w io.Writer) *layer {
 	return l
 }
 
-// add writes a file.
 func (l *layer) add(h tar.Header, content io.Reader) error {
 	h.Name = placed(h.Name)
 	if h.Name == "" || l.seen[h.Name] || slices.ContainsFunc(leftOut, func(dir string) bool {
@@ -83,7 +82,6 @@ func placed(name string) string {
 	return name
 }
 
-// unpack adds the files of a package.
 func (l *layer) unpack(ctx context.Context, deb, dir string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -392,7 +392,6 @@ func administering[T any](s *Server, f func(ctx context.Context, r *http.Request
 	}
 }
 
-// serve answers one request.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, f handler) {
 	r.Body = http.MaxBytesReader(w, r.Body, api.MaxRequest)
 	by, known := r.Context().Value(peerKey{}).(Peer)
@@ -437,7 +436,6 @@ func (f faults) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// refuse answers with an error.
 func refuse(w http.ResponseWriter, err error) {
 	status, refused := http.StatusBadRequest, new(api.Error)
 	if !errors.As(err, &refused) {

@@ -86,12 +86,10 @@ func (s *Server) tenantsAt(in *executor.Intake, out *api.Tenants) {
 	at := map[string]*api.Tenant{}
 	used := map[string]unit.Vector{}
 	of := func(name string) *api.Tenant {
-		x := at[name]
-		if x == nil {
-			x = &api.Tenant{Name: name}
-			at[name] = x
+		if at[name] == nil {
+			at[name] = &api.Tenant{Name: name}
 		}
-		return x
+		return at[name]
 	}
 	waited := map[string]int{}
 	for w := range planner.WorkflowID(v.Workflows()) {

@@ -130,7 +130,6 @@ func (s *Session) dry(ctx context.Context) (*DryRun, error) {
 	return d, nil
 }
 
-// describe describes a forecast.
 func (p *Prediction) describe(d *DryRun, f *forecast.Forecast) {
 	known := func(ok bool, t int64) *sqlite.Span {
 		if !ok {

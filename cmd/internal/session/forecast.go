@@ -130,7 +130,7 @@ func evenly(repetition int) float64 {
 
 // remember reads the measurements of programs, of one run if it is named. Without a log there are none.
 func (p *Prediction) remember(ctx context.Context, db *sqlite.DB, run string) (err error) {
-	if p.programs = new(programTimes); db == nil {
+	if p.programs = (&programTimes{misses: map[string]bool{}}); db == nil {
 		return nil
 	}
 	p.programs, err = programsOf(ctx, db, p.Set, run, p.undisturbed(ctx, db))
@@ -365,7 +365,6 @@ func roundUp(x float64) string {
 	return fmt.Sprintf("%.4g", math.Ceil(x/digit-1e-9)*digit)
 }
 
-// rows are those of the forecast for the log.
 func (p *Prediction) rows() (rows []sqlite.Prediction) {
 	f := p.forecast
 	add := func(scope string, of forecast.Of) {

@@ -298,7 +298,6 @@ func ociFacts(ctx context.Context) []container.Fact {
 	return append(storeFacts(ctx), f)
 }
 
-// storeFacts are those of the store of images.
 func storeFacts(ctx context.Context) []container.Fact {
 	var list []image.Entry
 	var free int64

@@ -44,7 +44,6 @@ func GiveToCaller(path string) {
 	_ = stage.Caller().Takes(path) // where that cannot be it stays root's
 }
 
-// readLog opens the log below home for reading.
 func readLog(home string) (*sqlite.DB, error) {
 	db, err := sqlite.Open(filepath.Join(home, sqlite.FileName), sqlite.ReadOnly)
 	return db, LogError(err)

@@ -18,16 +18,11 @@ import (
 	"gantry/sqlite/report/page"
 )
 
-// rehearsal simulates runs of a log under other policies, for their page.
-type rehearsal struct {
-	log  *sqlite.DB
-	left time.Duration
-	only []string // policies to simulate; nil: chosen for the run
-}
-
-// NewRehearsal makes one for runs of a log. With policies these are simulated, else such as fit the run.
-func NewRehearsal(log *sqlite.DB, policies []string) *rehearsal {
-	return &rehearsal{log: log, left: replayTime, only: policies}
+// Rehearsal simulates runs of a log under other policies, for their page.
+type Rehearsal struct {
+	Log   *sqlite.DB
+	Only  []string // policies to simulate; nil: such as fit the run
+	spent time.Duration
 }
 
 // Bounds of the computations for a page.
@@ -42,19 +37,19 @@ const (
 const OtherLater = "Other policies are simulated by gantry report --html once the run is over."
 
 // Others implements Options.Others of package page.
-func (r *rehearsal) Others(ctx context.Context, run string) (*page.Others, error) {
-	_, name, err := r.log.Find(ctx, run)
+func (r *Rehearsal) Others(ctx context.Context, run string) (*page.Others, error) {
+	_, name, err := r.Log.Find(ctx, run)
 	if err != nil {
 		return nil, err
 	}
-	over, err := r.log.Overview(ctx, name)
+	over, err := r.Log.Overview(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	x := &page.Others{Policies: []page.Other{}}
 	switch {
 	case over.Tasks == 0:
-	case r.log.OfOne():
+	case r.Log.OfOne():
 		x.Note = "This page is of one submission. The policy planned it together with all others: gantry report " +
 			name + " --html FILE simulates the whole run with other policies."
 	case over.State == sqlite.Running:
@@ -93,14 +88,14 @@ type workflowFacts struct {
 }
 
 // others simulates the run with its own policy and with three others, as long as there is time.
-func (r *rehearsal) others(ctx context.Context, of string, x *page.Others) {
-	names := r.only
+func (r *Rehearsal) others(ctx context.Context, of string, x *page.Others) {
+	names := r.Only
 	if names != nil && len(names) == 0 {
 		return
 	}
 	began := time.Now()
-	run, err := readRerun(ctx, r.log, of)
-	r.left -= time.Since(began)
+	run, err := readRerun(ctx, r.Log, of)
+	r.spent += time.Since(began)
 	if err != nil {
 		x.Note = "Other policies cannot be simulated: " + err.Error() + "."
 		return
@@ -110,19 +105,19 @@ func (r *rehearsal) others(ctx context.Context, of string, x *page.Others) {
 	}
 	got := 0
 	for i, name := range append([]string{""}, names...) {
-		if got == alternate && r.only == nil {
+		if got == alternate && r.Only == nil {
 			break
 		}
-		if r.left <= 0 {
+		if r.spent >= replayTime {
 			x.Note = fmt.Sprintf("Simulating other policies takes longer than %v here: some are left out.",
 				replayTime)
 			break
 		}
 		began = time.Now()
-		limited, cancel := context.WithTimeout(ctx, r.left)
+		limited, cancel := context.WithTimeout(ctx, replayTime-r.spent)
 		o, err := run.other(limited, name)
 		cancel()
-		r.left -= time.Since(began)
+		r.spent += time.Since(began)
 		switch {
 		case err == nil:
 		case errors.Is(err, context.DeadlineExceeded):
@@ -130,7 +125,7 @@ func (r *rehearsal) others(ctx context.Context, of string, x *page.Others) {
 		case i == 0:
 			x.Note = "Other policies cannot be simulated: " + err.Error() + "."
 			return
-		case r.only == nil && errors.Is(err, planner.ErrUnsupported):
+		case r.Only == nil && errors.Is(err, planner.ErrUnsupported):
 			continue // the next may fit
 		default:
 			o = &page.Other{Policy: name, Error: "It cannot be simulated: " + err.Error() + "."}

@@ -124,7 +124,6 @@ func (p *Planning) memory() func(string, unit.Vector, unit.Bytes) (limit, next u
 	}
 }
 
-// simulation is the configuration of a simulation of the run.
 func (p *Planning) simulation(start planner.Time) sim.Config {
 	cfg := sim.Config{Platform: executor.SlowNodes(p.Set.Faults, p.Set.draws(), p.Platform), Start: start,
 		Startup: p.Set.Startup, Measured: p.measured, Turns: p.turns}

@@ -62,7 +62,8 @@ func programsOf(ctx context.Context, db *sqlite.DB, set *Settings, run string,
 		undisturb(all)
 	}
 	p := &programTimes{run: run, same: map[programKey][]programRun{}, named: map[[2]string][]programRun{},
-		kinds: map[string][]programRun{}, spread: map[string]float64{}}
+		kinds: map[string][]programRun{}, spread: map[string]float64{}, misses: map[string]bool{},
+		others: map[string]bool{}}
 	if host := set.Host; host != nil {
 		p.setUp = time.Duration(host.Emulator.StartCPUNanos)
 	}
@@ -267,9 +268,6 @@ func (p *programTimes) draw(l *executor.Launch, speed float64, seed uint64) (m s
 	}
 	if len(kind) > 0 {
 		if !slices.ContainsFunc(kind, func(r programRun) bool { return r.Input == input }) {
-			if p.others == nil {
-				p.others = map[string]bool{}
-			}
 			p.others[l.Spec.Kind] = true
 		}
 		if m.Drift = driftSince(kind); seed == 0 {
@@ -278,9 +276,6 @@ func (p *programTimes) draw(l *executor.Launch, speed float64, seed uint64) (m s
 			m.Run, m.CPU = p.transfer(&kind[r.IntN(len(kind))], speed, millicores)
 		}
 		return m, true
-	}
-	if p.misses == nil {
-		p.misses = map[string]bool{}
 	}
 	p.misses[l.Spec.Kind] = true
 	return m, false

@@ -206,7 +206,6 @@ func Enter(runtime string) error {
 // MakesContainers selects the runtimes that make containers on this host.
 func MakesContainers(c *executor.Capabilities) bool { return RuntimeNamed(c.Name).Engine != nil }
 
-// openRuntime makes the runtime of the run.
 func (s *Session) openRuntime(ctx context.Context, o opening) (executor.Runtime, error) {
 	row := RuntimeNamed(s.Set.Runtime)
 	if row == nil {
@@ -320,7 +319,6 @@ func (open openEngine) runtime(ctx context.Context, s *Session, o opening) (exec
 	return r, nil
 }
 
-// ioLimits are the limits of block I/O of a node.
 func ioLimits(n *scenario.ClusterNode) container.IOLimits {
 	return container.IOLimits{ReadBps: n.ReadBps, WriteBps: n.WriteBps, ReadIOPS: n.ReadIOPS, WriteIOPS: n.WriteIOPS}
 }

@@ -15,8 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gantry/cgroup"
 	"gantry/cmd/internal/exit"
 	"gantry/executor"
@@ -271,7 +269,7 @@ func lockFile(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err = lock.Take(f); err != nil {
 		f.Close()
 		return nil, err
 	}

@@ -243,7 +243,7 @@ func TestARunOfTheLogIsSimulatedAgain(t *testing.T) {
 	if *same.Makespan != *first.Makespan || *other.Makespan == *first.Makespan {
 		t.Errorf("%v s, again %v s, by another policy %v s", *first.Makespan, *same.Makespan, *other.Makespan)
 	}
-	x, err := session.NewRehearsal(log, nil).Others(t.Context(), "first")
+	x, err := (&session.Rehearsal{Log: log}).Others(t.Context(), "first")
 	l.must(err)
 	if all := x.Policies; len(all) != 4 || !all[0].Own || all[0].Makespan != time.Duration(*first.Makespan) ||
 		len(all[0].Bars) == 0 {

@@ -152,10 +152,8 @@ func RetryRules(given []string) (planner.RetryRules, error) {
 	r := planner.DefaultRetryRules()
 	for _, g := range given {
 		name, text, _ := strings.Cut(g, "=")
-		i := slices.IndexFunc(planner.Outcomes(), func(o planner.Outcome) bool {
-			return o.String() == name &&
-				o != planner.OK
-		})
+		is := func(o planner.Outcome) bool { return o != planner.OK && o.String() == name }
+		i := slices.IndexFunc(planner.Outcomes(), is)
 		n, err := strconv.ParseInt(text, 10, 16)
 		if i < 0 || err != nil || n < 0 {
 			return r, fmt.Errorf("--retry %s: give CLASS=N, with a number from 0 and a class of %s", g, RetryClasses())

@@ -237,11 +237,7 @@ func fetchOnNodes(ctx context.Context, i *images, _ fetch.Options, wanted []fetc
 		return nil, err
 	}
 	c.Args = append(c.Args, "--images", string(text))
-	for _, n := range o.nodes {
-		if n != "" {
-			c.Nodes = append(c.Nodes, n)
-		}
-	}
+	c.Nodes = slices.DeleteFunc(slices.Clone(o.nodes), func(n string) bool { return n == "" })
 	var images []fetch.Image
 	if o.reports, err = c.Ask(ctx, o.allocation); err == nil {
 		images, err = agreed(o.reports, wanted)
@@ -291,7 +287,6 @@ func putPrograms(dir string) (string, error) {
 	return slurm.Put(dir, self, task)
 }
 
-// openSlurm makes the runtime of a run on Slurm.
 func openSlurm(ctx context.Context, s *Session, o opening) (executor.Runtime, error) {
 	program, err := putPrograms(filepath.Join(s.Dir, "control", "slurm", "bin"))
 	if err == nil {

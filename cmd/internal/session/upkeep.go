@@ -218,7 +218,6 @@ func (s *Session) HashInputs(ctx context.Context, subs []executor.Submission) er
 	return exit.Or(exit.Input, s.upkeep.keeper.HashInputs(ctx, inputPaths(subs)))
 }
 
-// inputPaths are the input files of submissions.
 func inputPaths(subs []executor.Submission) (paths []string) {
 	for i := range subs {
 		for _, x := range subs[i].Sources {

@@ -79,7 +79,6 @@ func (u User) become() {
 	}
 }
 
-// groups are the supplementary groups of u.
 func (u User) groups() []uint32 {
 	out := []uint32{}
 	if u.Groups != nil {

@@ -435,7 +435,6 @@ func (s *Area) part(w *executor.WorkflowSpec, root *os.Root, name string, mode f
 	return errors.Join(err, out.Chmod(mode), out.Chown(owner.UID, owner.GID), out.Close())
 }
 
-// openWork opens a work directory.
 func (s *Area) openWork(w *executor.WorkflowSpec, dir string) (*os.Root, error) {
 	if os.Geteuid() != 0 || w.By != nil {
 		if err := openUp(dir); err != nil {

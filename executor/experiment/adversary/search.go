@@ -156,7 +156,6 @@ func (s *Search) at(ctx context.Context, x *Instance, world int) (*Found, error)
 	return f, nil
 }
 
-// simulate simulates an instance under a policy.
 func (s *Search) simulate(ctx context.Context, spec string, x *Instance, world int) (*metrics.Collector, error) {
 	p, err := executor.PlatformOf(x.Cluster())
 	if err != nil {

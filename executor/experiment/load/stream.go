@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -82,16 +83,12 @@ func (l *Loader) stream(w *scenario.Workload, repetition int) ([]executor.Submis
 		p := &parts[recipes[i].Source]
 		subs[i] = executor.Submission{At: planner.Time(arrive[i]),
 			Draw: func(sub *executor.Submission) error { return d.make(sub, i) }, Tenant: tenant(),
-			Inputs: p.inputs, Data: placement(p.Data, w, repetition, listed+i),
+			Inputs: p.inputs, Data: placement(p.Data, w, repetition, listed+i), Population: s.Arrivals.Population,
 			Name: fmt.Sprintf("%s-%0*d", strings.ToLower(recipes[i].Label()), digits, i+1)}
-		subs[i].Population = s.Arrivals.Population
 		subs[i].Release = release(s.Release, subs[i].At, held.Float64(), held.Float64())
 		u := due.Float64()
 		subs[i].Class = planner.Regular
-		c := class()
-		if p.Class != "" {
-			c = p.Class
-		}
+		c := cmp.Or(p.Class, class()) // which is drawn in any case
 		switch {
 		case c == "low":
 			subs[i].Class = planner.Low
@@ -120,7 +117,6 @@ type drawn struct {
 	totals  []time.Duration // total runtimes; nil: as generated
 }
 
-// make makes workflow i.
 func (d *drawn) make(sub *executor.Submission, i int) error {
 	p := &d.parts[d.recipes[i].Source]
 	wf, err := d.workflow(i, !d.Stream.Files)
