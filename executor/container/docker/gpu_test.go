@@ -14,6 +14,7 @@ import (
 
 	types "github.com/docker/docker/api/types/container"
 	"golang.org/x/sys/unix"
+	"tags.cncf.io/container-device-interface/specs-go"
 
 	"gantry/executor"
 	"gantry/executor/container"
@@ -190,7 +191,7 @@ func TestAnEngineWithCDIIsGivenNames(t *testing.T) {
 		t.Fatalf("%+v, %v", host, err)
 	}
 	s := &container.Spec{Image: "i", Args: []string{"a"}, GPUs: []string{"nvidia.com/gpu=1"},
-		Edits: &gpu.Edits{Hooks: []*gpu.Hook{{HookName: "createContainer", Path: "/usr/bin/nvidia-cdi-hook"}}}}
+		Edits: &gpu.Edits{Hooks: []*specs.Hook{{HookName: "createContainer", Path: "/usr/bin/nvidia-cdi-hook"}}}}
 	if _, err := e.Create(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}

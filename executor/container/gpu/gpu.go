@@ -18,10 +18,7 @@ import (
 )
 
 // Edits say how a container gets devices: nodes, mounts, variables and hooks.
-type (
-	Edits = specs.ContainerEdits
-	Hook  = specs.Hook
-)
+type Edits = specs.ContainerEdits
 
 // Host is the devices of this host.
 type Host struct {

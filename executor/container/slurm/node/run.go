@@ -196,7 +196,7 @@ func (s *step) act(dir Dir, order string) error {
 		if err := s.Engine.Freeze(ctx, s.own, verb == "freeze"); err != nil {
 			return err
 		}
-		return write(dir.path("began.json"), Began{Pid: s.pid, Paused: verb == "freeze"}, false)
+		return dir.Begin(Began{Pid: s.pid, Paused: verb == "freeze"})
 	}
 	return fmt.Errorf("order %q is not known", order)
 }
@@ -237,7 +237,7 @@ func (s *step) one(ctx context.Context, id string) error {
 	if err != nil {
 		return s.failed(dir, id, err)
 	}
-	if err := write(dir.path("began.json"), Began{Pid: state.Pid}, false); err != nil {
+	if err := dir.Begin(Began{Pid: state.Pid}); err != nil {
 		fmt.Fprintln(os.Stderr, "gantry: node:", err)
 	}
 	s.mu.Lock()
