@@ -36,8 +36,6 @@ type Host struct {
 	Vendor       string     `json:"vendor,omitempty"` // of the CPU
 	Model        string     `json:"model,omitempty"`
 	Memory       unit.Bytes `json:"memory_bytes,omitempty"`
-	Cgroup       string     `json:"cgroup,omitempty"` // v1, hybrid, v2
-	Docker       string     `json:"docker,omitempty"` // version of the Engine
 }
 
 // RunInfo has the facts of a run that are known when it begins.

@@ -66,10 +66,7 @@ const defaultCategory = "default"
 
 // IsMakeflow reports whether a file has the name of a makeflow, or of a Makefile.
 func IsMakeflow(source string) bool {
-	base := path.Base(source)
-	for _, zip := range []string{".gz", ".zip"} {
-		base = strings.TrimSuffix(base, zip)
-	}
+	base := strings.TrimSuffix(strings.TrimSuffix(path.Base(source), ".gz"), ".zip")
 	return base == "Makeflow" || IsMakefile(source) ||
 		slices.Contains([]string{".makeflow", ".mf", ".jx"}, strings.ToLower(path.Ext(base)))
 }

@@ -96,9 +96,12 @@ func WriteExecution(to io.Writer, wf *Workflow, e *Execution) error {
 	w.WriteString("\"workflow\": {\"specification\": {\n")
 	w.specification()
 	w.WriteString("}")
-	if w.executes() {
-		w.WriteString(",\n\"execution\": ")
-		w.execution()
+	for i := range wf.Tasks {
+		if w.executed(i) {
+			w.WriteString(",\n\"execution\": ")
+			w.execution()
+			break
+		}
 	}
 	w.WriteString("}}\n")
 	return cmp.Or(w.err, w.Flush())
@@ -236,16 +239,6 @@ func (w *wfWriter) estimates(e *Estimates) {
 		return v
 	})
 	w.WriteString("}")
-}
-
-// executes reports whether any task has an entry in execution.tasks.
-func (w *wfWriter) executes() bool {
-	for i := range w.wf.Tasks {
-		if w.executed(i) {
-			return true
-		}
-	}
-	return false
 }
 
 // executed reports whether a task has an entry in execution.tasks.

@@ -180,8 +180,7 @@ func (j *JSON) group(open jsontext.Kind, what string, f func() error) error {
 		return j.bound(tooDeep)
 	}
 	for {
-		switch j.d.PeekKind() {
-		case '}', ']':
+		if kind := j.d.PeekKind(); kind == '}' || kind == ']' {
 			return j.token()
 		}
 		if err := f(); err != nil {

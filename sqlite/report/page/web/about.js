@@ -21,7 +21,7 @@ export function about(run) {
       facts([['policy', run.policy], ['runtime', run.runtime], ['started', when(run.started)], ['seed', run.seed], ['time scale', run.time_scale], ['size scale', run.size_scale], ['resumed', run.resumes ? plural(run.resumes, 'time') : 'never'], ['gantry', run.version]])];
     if (run.host) {
       parts.push(el('h3', {}, 'Host'), facts([['name', h.name], ['system', [h.system, h.release, h.architecture].filter(Boolean).join(' ')], ['processor', [h.model, h.cores && plural(h.cores, 'core'), h.mhz && `${h.mhz} MHz`].filter(Boolean).join(', ')],
-        ['memory', h.memory_bytes && bytes(h.memory_bytes)], ['control groups', h.cgroup], ['Docker', h.docker]]));
+        ['memory', h.memory_bytes && bytes(h.memory_bytes)]]));
     }
     if (run.settings) parts.push(el('h3', {}, 'Settings'), facts(Object.entries(run.settings).filter(([k]) => !['cluster', 'policy', 'seed', 'runtime', 'time_scale', 'size_scale'].includes(k)).map(([k, v]) => k.endsWith('_ns') ? [k.slice(0, -3).replaceAll('_', ' '), seconds(v / 1e9)] : [k.replaceAll('_', ' '), plain(v)])));
     const metrics = Object.entries(run.metrics).filter(([, v]) => v !== null);
