@@ -4,6 +4,7 @@
 package calibrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,6 +52,7 @@ type Trial struct {
 	Node     planner.NodeID
 	Run      time.Duration
 	CPU      float64 // percent of a core, on average
+	Limit    int64   // millicores; 0: as many as CPU needs
 	Resident unit.Bytes
 	Rate     int64 // limit of block I/O, bytes per second; 0: none
 	Reads    []unit.Bytes
@@ -104,7 +106,7 @@ func outputOf(id planner.AttemptID, i int) string { return fmt.Sprintf("out%d-%d
 
 func (l *Lab) spec(t Trial, id planner.AttemptID) (*executor.TaskSpec, unit.Vector, []executor.Fetch) {
 	threads := max(1, int64(t.CPU+99.999)/100) // as many as CPU needs
-	memory := t.Resident + room
+	limit, memory := cmp.Or(t.Limit, threads*1000), t.Resident+room
 	s := &executor.TaskSpec{Workflow: &l.wf, Name: "t" + strconv.Itoa(int(id)), Kind: "lab", Cores: threads,
 		AvgCPU: max(t.CPU, 1e-9), Memory: t.Resident, Run: t.Run}
 	file := func(kind string, i int, size unit.Bytes) *executor.FileSpec {
@@ -128,7 +130,7 @@ func (l *Lab) spec(t Trial, id planner.AttemptID) (*executor.TaskSpec, unit.Vect
 		s.Outputs = append(s.Outputs, &executor.FileSpec{ID: fileOf(id, firstOutput+i), Name: outputOf(id, i), Size: n,
 			Sized: true, Produced: true})
 	}
-	hold := unit.Vector{unit.CPU: threads * 1000, unit.Memory: int64(memory)}
+	hold := unit.Vector{unit.CPU: limit, unit.Memory: int64(memory)}
 	if t.Rate > 0 {
 		hold[unit.Disk] = t.Rate
 	}
