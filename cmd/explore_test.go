@@ -38,7 +38,8 @@ relations:
 	one := filepath.Join(dir, "one.yaml")
 	must(t, os.WriteFile(one, []byte(strings.Replace(bounds, `, "0.9"`, "", 1)), 0o644))
 	expect(t, exitOK, []string{"All readings have utilisation=0.2.\n",
-		"1. policies as they are: 1 of 2\n2. gbf for fdws"}, "explore", "--dir", filepath.Join(dir, "out"), one)
+		"1. policies as they are: 1 of 2\n2. gbf for fdws", "Pareto front: 1 2.\n\nAll statements"}, "explore",
+		"--dir", filepath.Join(dir, "out"), one)
 	failing := filepath.Join(dir, "failing.yaml") // the report too, as the first of equal readings is taken
 	small := strings.Replace(bounds, "[{}, {fdws: gbf}]", "[{fdws: 'mrcp-rm:tasks=1'}]", 1)
 	must(t, os.WriteFile(failing, []byte(small), 0o644))

@@ -95,8 +95,6 @@ func (s *Study) WriteTrials(w io.Writer, trials []Trial) {
 			fmt.Fprintf(w, " %d", k+1)
 		}
 	}
-	fmt.Fprintf(w, ".\n\nStatements that agree under some of the %d readings, and never together; in brackets the "+
-		"readings that leave open whether they do:\n\n", len(trials))
 	// under are the readings under which each statement has one of the verdicts.
 	under := func(verdicts []Verdict, statements ...int) (names []string) {
 		for k, t := range trials {
@@ -106,17 +104,23 @@ func (s *Study) WriteTrials(w io.Writer, trials []Trial) {
 		}
 		return names
 	}
-	agrees := []Verdict{Agrees}
+	agrees, pairs := []Verdict{Agrees}, ""
 	for a := range s.Relations {
 		for b := range a {
 			if under(agrees, a) == nil || under(agrees, b) == nil || under(agrees, a, b) != nil {
 				continue
 			}
-			fmt.Fprintf(w, "- %s | %s", cell(s.Relations[b].Says), cell(s.Relations[a].Says))
+			pairs += "- " + cell(s.Relations[b].Says) + " | " + cell(s.Relations[a].Says)
 			if open := under([]Verdict{Agrees, Undecided}, a, b); open != nil {
-				fmt.Fprintf(w, " (%s)", strings.Join(open, " "))
+				pairs += " (" + strings.Join(open, " ") + ")"
 			}
-			fmt.Fprintln(w)
+			pairs += "\n"
 		}
+	}
+	if pairs != "" {
+		fmt.Fprintf(w, ".\n\nStatements that agree under some of the %d readings, and never together; in brackets the "+
+			"readings that leave open whether they do:\n\n%s", len(trials), pairs)
+	} else {
+		fmt.Fprintln(w, ".\n\nAll statements that agree under some reading agree together under one, two by two.")
 	}
 }
