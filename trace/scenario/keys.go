@@ -153,14 +153,14 @@ func (y *doc) number(to *float64, what string, ok func(float64) bool, must strin
 	return numeric(y, to, what, reader.Number, ok, must)
 }
 
-// numeric is number of a number that read reads.
-func numeric[T any](y *doc, to *T, what string, read func(string) (T, error), ok func(T) bool, must string,
+// numeric reads a number by read into to; a fault names the key if that fails or ok refuses the number.
+func numeric[T any](y *doc, to *T, key string, read func(string) (T, error), ok func(T) bool, must string,
 ) func(*reader.Node) {
 	return func(v *reader.Node) {
 		text := y.Text(v)
 		x, err := read(text)
 		if err != nil || !ok(x) {
-			y.Faults.Fail("bad-number", y.Line(v), "", "%s is %q, but has to be %s", what, text, must)
+			y.Faults.Fail("bad-number", y.Line(v), "", "%s is %q, but has to be %s", key, text, must)
 			return
 		}
 		*to = x
